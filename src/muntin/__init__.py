@@ -1,0 +1,44 @@
+"""Muntin: windowed aggregation over streams and tables, on Spark.
+
+import muntin
+from muntin import aggregates as A, windows as W
+
+muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", watermark="10 minutes", by="route")
+      .agg(trips=A.count(), fare=A.mean("fare"))
+      .to_df()
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from muntin import aggregates, windows
+from muntin.errors import MuntinError, StateError
+from muntin.query import Query, over
+
+if TYPE_CHECKING:
+    from muntin.spark.metrics import Progress, progress
+    from muntin.spark.session import configure, session
+
+__version__ = "0.1.0"
+__all__ = [
+    "MuntinError",
+    "Progress",
+    "Query",
+    "StateError",
+    "aggregates",
+    "configure",
+    "over",
+    "progress",
+    "session",
+    "windows",
+]
+
+_FROM_SPARK = {"configure": "session", "session": "session", "progress": "metrics", "Progress": "metrics"}
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported when it is first needed: the core, and its tests, do without."""
+    if name in _FROM_SPARK:
+        import importlib
+
+        return getattr(importlib.import_module(f"muntin.spark.{_FROM_SPARK[name]}"), name)
+    raise AttributeError(f"module 'muntin' has no attribute {name!r}")

@@ -1,0 +1,56 @@
+"""The aggregates. Each function returns a frozen value for `.agg(name=…)`; all take `where=` for a filter.
+
+| aggregate | a pane keeps | order matters |
+| --- | --- | --- |
+| `count` | a count | no |
+| `sum`, `mean` | sum and count | no |
+| `var_pop`, `var_samp`, `stddev_pop`, `stddev_samp` | count, mean, squared deviations | no |
+| `min`, `max` | the value | no |
+| `first`, `last` | time and value | by event time only |
+| `argmin`, `argmax` | what it is least by, time and value | by event time only |
+| `min_count`, `max_count` | value and count | no |
+| `custom` | your state; one per tuple unless `commutative=True` | as you say |
+
+Nulls are skipped. Ties have a fixed answer, so results never depend on the order of arrival.
+"""
+
+from muntin.aggregates.aggregate import Aggregate, Bound
+from muntin.aggregates.custom import custom
+from muntin.aggregates.decomposable import (
+    argmax,
+    argmin,
+    count,
+    first,
+    last,
+    max,
+    max_count,
+    mean,
+    min,
+    min_count,
+    stddev_pop,
+    stddev_samp,
+    sum,
+    var_pop,
+    var_samp,
+)
+
+__all__ = [
+    "Aggregate",
+    "Bound",
+    "argmax",
+    "argmin",
+    "count",
+    "custom",
+    "first",
+    "last",
+    "max",
+    "max_count",
+    "mean",
+    "min",
+    "min_count",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+]

@@ -1,0 +1,66 @@
+"""Aggregates as the user names them, and what they become once the types of their columns are known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
+
+from muntin.aggregates.partial import Partial
+from muntin.arrays import State
+from muntin.errors import MuntinError, suggest
+
+Types: TypeAlias = Mapping[str, pa.DataType]
+Dictionaries: TypeAlias = Mapping[str, pa.Array]
+Lower: TypeAlias = Callable[[Sequence[State], Dictionaries], pa.Array]
+Where: TypeAlias = Any
+"""A filter: a SQL expression as a string, or a Spark column. The core never looks inside."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An aggregate whose columns are known: what it keeps per pane, and how that becomes the answer."""
+
+    partials: tuple[Partial, ...]
+    result: pa.DataType
+    lower: Lower
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(ABC):
+    """What to compute of each window. Made by the functions of `muntin.aggregates`."""
+
+    where: Where
+    commutative: ClassVar[bool] = True
+    """Whether the order of the tuples does not matter: such partials may be combined as they arrive."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.where, str) and not self.where.strip():
+            raise MuntinError("where is an empty string; give a SQL condition such as 'fare > 10', or leave it out.")
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that it reads."""
+
+    @abstractmethod
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        """Check the types of the columns and choose the partials; `where` is the column that holds the filter.
+
+        `time` is the type of the event time, for aggregates that answer with one.
+        """
+
+
+def check_column(column: object, argument: str) -> str:
+    if not isinstance(column, str) or not column:
+        raise MuntinError(f"{argument} must be the name of a column, got {column!r}.")
+    return column
+
+
+def type_of(column: str, types: Types) -> pa.DataType:
+    if column not in types:
+        raise MuntinError(f"There is no column {column!r} in the data. {suggest(column, types)}")
+    return types[column]

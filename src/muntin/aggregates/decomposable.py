@@ -1,0 +1,276 @@
+"""The decomposable aggregates: each answers a window from the partials of its panes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates import values
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.aggregates.least import Least, LeastCount, Place
+from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments
+from muntin.arrays import Int64Array, State
+from muntin.errors import MuntinError
+
+
+@dataclass(frozen=True, eq=False)
+class _OfColumn(Aggregate):
+    column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self.column, "column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True, eq=False)
+class CountAggregate(Aggregate):
+    column: str | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.column is not None:
+            check_column(self.column, "column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if self.column is None else (self.column,)
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        if self.column is not None:
+            type_of(self.column, types)
+        return Bound((Count(where, self.column),), pa.int64(), _lower_count)
+
+
+def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count,),) = states
+    return pa.array(count)
+
+
+@dataclass(frozen=True, eq=False)
+class SumAggregate(_OfColumn):
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        total = _total(self.column, types, where, "sum")
+        present = Count(where, self.column)
+        if isinstance(total, IntegerSum):
+            return Bound((total, present), pa.int64(), partial(_lower_integer_sum, self.column))
+        return Bound((total, present), pa.float64(), _lower_float_sum)
+
+
+def _total(column: str, types: Types, where: str | None, aggregate: str) -> IntegerSum | FloatSum:
+    kind = type_of(column, types)
+    if pa.types.is_decimal(kind):
+        raise MuntinError(
+            f"{aggregate} of the decimal column {column!r} ({kind}) is not supported; "
+            "cast it to double, or to long in its smallest unit (such as cents) to stay exact."
+        )
+    if not values.is_number(kind):
+        raise MuntinError(f"{aggregate} needs a number, but column {column!r} is of type {kind}; cast it first.")
+    return IntegerSum(where, column) if values.is_integer(kind) else FloatSum(where, column)
+
+
+def _lower_integer_sum(column: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (high, low), (count,) = states
+    half = 1 << 31
+    if np.any((high < -half) | (high >= half)):
+        raise MuntinError(
+            f"sum of column {column!r} overflows a 64-bit integer in at least one window; "
+            "cast the column to double, or use smaller windows."
+        )
+    return pa.array((high << 32) + low, mask=count == 0)
+
+
+def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (total,), (count,) = states
+    return pa.array(total, mask=count == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAggregate(_OfColumn):
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        total = _total(self.column, types, where, "mean")
+        return Bound((total, Count(where, self.column)), pa.float64(), _lower_mean)
+
+
+def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    total, (count,) = states
+    summed = total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1]
+    return pa.array(summed / np.maximum(count, 1), mask=count == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceAggregate(_OfColumn):
+    sample: bool
+    root: bool
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        kind = type_of(self.column, types)
+        if not (values.is_number(kind) or pa.types.is_decimal(kind)):
+            name = ("stddev" if self.root else "var") + ("_samp" if self.sample else "_pop")
+            raise MuntinError(f"{name} needs a number, but column {self.column!r} is of type {kind}; cast it first.")
+        return Bound((Moments(where, self.column),), pa.float64(), partial(_lower_variance, self.sample, self.root))
+
+
+def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count, _, squares),) = states
+    degrees = count - 1 if sample else count
+    variance = squares / np.maximum(degrees, 1)
+    return pa.array(np.sqrt(variance) if root else variance, mask=degrees <= 0)
+
+
+Extreme = Literal["min", "max", "first", "last"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremeAggregate(_OfColumn):
+    extreme: Extreme
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        kind = type_of(self.column, types)
+        place = _place(self.column, kind, inverted=self.extreme in ("max", "last"))
+        moment = Place(None, inverted=place.inverted)
+        places = (place,) if self.extreme in ("min", "max") else (moment, place)
+        return Bound((Least(where, places),), kind, partial(_lower_least, kind, place))
+
+
+def _place(column: str, kind: pa.DataType, inverted: bool = False) -> Place:
+    values.check_orderable(kind, f"column {column!r}")
+    return Place(column, inverted=inverted, ranked=values.is_ranked(kind))
+
+
+def _lower_least(kind: pa.DataType, place: Place, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    """The value in the last place of the least tuple."""
+    ((absent, *places),) = states
+    keys: Int64Array = ~places[-1] if place.inverted else places[-1]
+    dictionary = dictionaries[place.column] if place.ranked and place.column is not None else None
+    return values.from_order_keys(keys, kind, dictionary, absent == 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ArgAggregate(Aggregate):
+    column: str | None
+    by: str
+    greatest: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self.by, "by")
+        if self.column is not None:
+            check_column(self.column, "column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.by,) if self.column is None else (self.column, self.by)
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        by = _place(self.by, type_of(self.by, types), inverted=self.greatest)
+        earliest = Place(None)
+        if self.column is None:
+            return Bound((Least(where, (by, earliest)),), time, partial(_lower_least, time, earliest))
+        kind = type_of(self.column, types)
+        place = _place(self.column, kind)
+        return Bound((Least(where, (by, earliest, place)),), kind, partial(_lower_least, kind, place))
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremeCountAggregate(_OfColumn):
+    greatest: bool
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        place = _place(self.column, type_of(self.column, types), inverted=self.greatest)
+        return Bound((LeastCount(where, place),), pa.int64(), _lower_extreme_count)
+
+
+def _lower_extreme_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((_, count),) = states
+    return pa.array(count)
+
+
+def count(column: str | None = None, *, where: Where = None) -> Aggregate:
+    """How many tuples; with a column, how many in which it is not null."""
+    return CountAggregate(where, column)
+
+
+def sum(column: str, *, where: Where = None) -> Aggregate:
+    """The sum: a long for integers (an overflow is an error), else a double."""
+    return SumAggregate(where, column)
+
+
+def min(column: str, *, where: Where = None) -> Aggregate:
+    """The smallest value; NaN counts as the largest, as in Spark."""
+    return ExtremeAggregate(where, column, "min")
+
+
+def max(column: str, *, where: Where = None) -> Aggregate:
+    """The largest value; NaN counts as the largest, as in Spark."""
+    return ExtremeAggregate(where, column, "max")
+
+
+def mean(column: str, *, where: Where = None) -> Aggregate:
+    return MeanAggregate(where, column)
+
+
+def var_pop(column: str, *, where: Where = None) -> Aggregate:
+    return VarianceAggregate(where, column, sample=False, root=False)
+
+
+def var_samp(column: str, *, where: Where = None) -> Aggregate:
+    """The unbiased sample variance; null for a single value, as in Spark."""
+    return VarianceAggregate(where, column, sample=True, root=False)
+
+
+def stddev_pop(column: str, *, where: Where = None) -> Aggregate:
+    return VarianceAggregate(where, column, sample=False, root=True)
+
+
+def stddev_samp(column: str, *, where: Where = None) -> Aggregate:
+    """The square root of the sample variance; null for a single value, as in Spark."""
+    return VarianceAggregate(where, column, sample=True, root=True)
+
+
+def first(column: str, *, where: Where = None) -> Aggregate:
+    """The value with the earliest event time; of several at that time, the smallest."""
+    return ExtremeAggregate(where, column, "first")
+
+
+def last(column: str, *, where: Where = None) -> Aggregate:
+    """The value with the latest event time; of several at that time, the largest."""
+    return ExtremeAggregate(where, column, "last")
+
+
+def argmin(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
+    """`column` where `by` is smallest, as Spark's `min_by`; with one column, the event time at which it is smallest.
+
+    Of several tuples with the smallest `by`, the earliest counts; of several at that time, the smallest `column`.
+    """
+    return _arg(column, by, where, greatest=False)
+
+
+def argmax(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
+    """`column` where `by` is largest, as Spark's `max_by`; with one column, the event time at which it is largest.
+
+    Of several tuples with the largest `by`, the earliest counts; of several at that time, the smallest `column`.
+    """
+    return _arg(column, by, where, greatest=True)
+
+
+def _arg(column: str, by: str | None, where: Where, greatest: bool) -> Aggregate:
+    return ArgAggregate(where, None, column, greatest) if by is None else ArgAggregate(where, column, by, greatest)
+
+
+def max_count(column: str, *, where: Where = None) -> Aggregate:
+    """How many tuples have the largest value."""
+    return ExtremeCountAggregate(where, column, greatest=True)
+
+
+def min_count(column: str, *, where: Where = None) -> Aggregate:
+    """How many tuples have the smallest value."""
+    return ExtremeCountAggregate(where, column, greatest=False)

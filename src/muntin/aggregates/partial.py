@@ -1,0 +1,187 @@
+"""Partials: what a pane keeps of its tuples. `lift` makes them from tuples, `combine` merges them.
+
+An aggregate is a set of partials and a `lower` that turns their combination into the answer. Partials are values:
+two aggregates that need the same one (`sum` and `mean` of one column) share it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.aggregates.rows import Rows
+from muntin.arrays import Int64Array, State, fold_runs
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a partial's state."""
+
+    dtype: str
+    dictionary: str | None = None
+    """The column whose dictionary the ranks in this field belong to, if they are ranks."""
+    inverted: bool = False
+    """Whether the field holds the complement of its values, so that the greatest value compares as the least."""
+
+
+@dataclass(frozen=True)
+class Partial(ABC):
+    where: str | None
+    """The boolean column that says which tuples count, if not all of them."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[Field, ...]: ...
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that `lift` reads."""
+
+    @abstractmethod
+    def lift(self, rows: Rows) -> State:
+        """One partial per group, of the group's tuples; of no tuples, where none of them counts."""
+
+    @abstractmethod
+    def combine(self, left: State, right: State) -> State:
+        """The partials of the union of the tuples, position by position."""
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        """One partial per run of neighbours."""
+        return fold_runs(state, starts, self.combine)
+
+
+@dataclass(frozen=True)
+class Count(Partial):
+    """How many tuples count: all of them, or those in which `column` is not null."""
+
+    column: str | None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"),)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.column,) if self.column is not None else ()
+
+    def lift(self, rows: Rows) -> State:
+        (groups,) = rows.select(self.inputs, self.where)
+        return (np.bincount(groups, minlength=rows.group_count),)
+
+    def combine(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        return (np.add.reduceat(state[0], starts),)
+
+
+@dataclass(frozen=True)
+class ColumnPartial(Partial):
+    """A partial of one column."""
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class FloatSum(ColumnPartial):
+    """The sum of a floating column, in double precision as Spark's."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("float64"),)
+
+    def lift(self, rows: Rows) -> State:
+        groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
+        return (np.bincount(groups, weights=weights, minlength=rows.group_count),)
+
+    def combine(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        return (np.add.reduceat(state[0], starts),)
+
+
+_HALF = 32
+_LOW = (1 << _HALF) - 1
+
+
+@dataclass(frozen=True)
+class IntegerSum(ColumnPartial):
+    """The exact sum of an integer column, as `high * 2**32 + low` with `0 <= low < 2**32`.
+
+    Two halves cannot overflow before some 2**31 tuples of the largest values, so an overflow of the answer is seen
+    where it happens, in the window that has it, and never by accident in a node of the tree that no window reads.
+    """
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"), Field("int64"))
+
+    def lift(self, rows: Rows) -> State:
+        groups, weights = rows.select(self.inputs, self.where, rows.order_keys(self.column))
+        largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
+        if largest * len(weights) < 1 << 53:  # exact in double precision, which bincount adds in
+            total = _exact_sums(groups, weights, rows.group_count)
+            return (total >> _HALF, total & _LOW)
+        high = _exact_sums(groups, weights >> _HALF, rows.group_count)
+        low = _exact_sums(groups, weights & _LOW, rows.group_count)
+        return _carry(high, low)
+
+    def combine(self, left: State, right: State) -> State:
+        return _carry(left[0] + right[0], left[1] + right[1])
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        return _carry(np.add.reduceat(state[0], starts), np.add.reduceat(state[1], starts))
+
+
+def _exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
+    if len(weights) < 1 << 20:  # 2**20 halves of 2**32 stay below 2**53
+        return np.bincount(groups, weights=weights, minlength=group_count).astype(np.int64)
+    sums = np.zeros(group_count, dtype=np.int64)
+    np.add.at(sums, groups, weights)
+    return sums
+
+
+def _carry(high: Int64Array, low: Int64Array) -> State:
+    return (high + (low >> _HALF), low & _LOW)
+
+
+@dataclass(frozen=True)
+class Moments(ColumnPartial):
+    """Count, mean and sum of squared deviations, merged by the formula of Chan, Golub and LeVeque.
+
+    Sums of squares would cancel catastrophically for values far from zero; deviations from the mean do not.
+    """
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("float64"), Field("float64"), Field("float64"))
+
+    def lift(self, rows: Rows) -> State:
+        groups, numbers = rows.select(self.inputs, self.where, rows.numbers(self.column))
+        count = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
+        with np.errstate(all="ignore"):
+            mean = np.bincount(groups, weights=numbers, minlength=rows.group_count) / np.maximum(count, 1)
+            squares = np.bincount(groups, weights=(numbers - mean[groups]) ** 2, minlength=rows.group_count)
+        return (count, mean, squares)
+
+    def combine(self, left: State, right: State) -> State:
+        count_left, mean_left, squares_left = left
+        count_right, mean_right, squares_right = right
+        count = count_left + count_right
+        share = count_right / np.maximum(count, 1)
+        with np.errstate(all="ignore"):
+            apart = mean_right - mean_left
+            mean = mean_left + apart * share
+            squares = squares_left + squares_right + apart * apart * count_left * share
+        # Of no tuples there is no mean: the other side's passes through untouched, whatever apart is.
+        mean = np.where(count_left == 0, mean_right, np.where(count_right == 0, mean_left, mean))
+        squares = np.where(count_left == 0, squares_right, np.where(count_right == 0, squares_left, squares))
+        return (count, mean, squares)

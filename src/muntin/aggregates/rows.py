@@ -1,0 +1,57 @@
+"""A batch of tuples as the aggregates see it: every column is decoded at most once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates import values
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
+
+
+class Rows:
+    """Tuples with the group that each belongs to: `groups[i]` in `range(group_count)` is the (key, pane) of row i."""
+
+    def __init__(self, batch: pa.RecordBatch, times: Int64Array, groups: Int64Array, group_count: int) -> None:
+        self.batch = batch
+        self.times = times
+        self.groups = groups
+        self.group_count = group_count
+        self.dictionaries: dict[str, pa.Array] = {}
+        self._order_keys: dict[str, Int64Array] = {}
+        self._numbers: dict[str, Float64Array] = {}
+        self._masks: dict[tuple[tuple[str, ...], str | None], BoolArray | None] = {}
+
+    def array(self, column: str) -> pa.Array:
+        return self.batch.column(column)
+
+    def order_keys(self, column: str) -> Int64Array:
+        if column not in self._order_keys:
+            array = self.array(column)
+            if values.is_ranked(array.type):
+                self._order_keys[column], self.dictionaries[column] = values.ranked(array)
+            else:
+                self._order_keys[column] = values.fixed_order_keys(array)
+        return self._order_keys[column]
+
+    def numbers(self, column: str) -> Float64Array:
+        if column not in self._numbers:
+            self._numbers[column] = values.numbers(self.array(column))
+        return self._numbers[column]
+
+    def mask(self, columns: tuple[str, ...], where: str | None) -> BoolArray | None:
+        """The rows that count: no column is null and the filter is true. None stands for all of them."""
+        key = (columns, where)
+        if key not in self._masks:
+            masks = [values.valid_mask(self.array(column)) for column in columns]
+            if where is not None:
+                kept = values.filled(self.array(where))  # a filter that is null is not true
+                masks.append(np.asarray(kept.to_numpy(zero_copy_only=False)))
+            present = [mask for mask in masks if mask is not None]
+            self._masks[key] = np.logical_and.reduce(present) if present else None
+        return self._masks[key]
+
+    def select(self, columns: tuple[str, ...], where: str | None, *arrays: Array) -> tuple[Array, ...]:
+        """The groups and `arrays`, restricted to the rows that count."""
+        mask = self.mask(columns, where)
+        return (self.groups, *arrays) if mask is None else tuple(array[mask] for array in (self.groups, *arrays))

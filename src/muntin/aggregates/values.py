@@ -1,0 +1,128 @@
+"""Values as 64-bit integers that sort as Spark sorts the values.
+
+`min`, `max`, `first`, `last`, `argmin` and `argmax` only ever compare and keep values, so they work on *order keys*:
+integers and times as they are, floating numbers by their bits, everything else by its rank in a sorted dictionary.
+One NumPy kernel then serves all types, in the pane stage as in the tree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.errors import MuntinError
+
+_SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
+
+
+def is_integer(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return is_integer(kind) or bool(pa.types.is_floating(kind))
+
+
+def is_fixed(kind: pa.DataType) -> bool:
+    """Types whose values are their own order keys, up to a change of representation."""
+    return is_number(kind) or any(
+        test(kind) for test in (pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration)
+    )
+
+
+def is_ranked(kind: pa.DataType) -> bool:
+    """Types that are kept in a sorted dictionary and compared by rank."""
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_decimal,
+        )
+    )
+
+
+def check_orderable(kind: pa.DataType, what: str) -> None:
+    if not (is_fixed(kind) or is_ranked(kind)):
+        raise MuntinError(
+            f"{what} is of type {kind}, whose values cannot be compared here; "
+            "select a field of it, or cast it to a number, a string, a date or a timestamp."
+        )
+
+
+def valid_mask(array: pa.Array) -> BoolArray | None:
+    """Where the array is not null; None if it has no nulls."""
+    if array.null_count == 0:
+        return None
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+
+
+def float_order_keys(values: Float64Array) -> Int64Array:
+    """IEEE 754 bits sort like the numbers once the bits of negative ones are flipped; NaN becomes the largest."""
+    canonical = np.where(np.isnan(values), np.nan, values + 0.0)  # + 0.0 turns -0.0 into 0.0, as Spark does
+    bits = canonical.view(np.int64)
+    return np.where(bits < 0, bits ^ _SIGN, bits)
+
+
+def floats_from_order_keys(keys: Int64Array) -> Float64Array:
+    return np.where(keys < 0, keys ^ _SIGN, keys).view(np.float64)
+
+
+def fixed_order_keys(array: pa.Array) -> Int64Array:
+    """Order keys of a fixed type; nulls give an arbitrary key."""
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return float_order_keys(numbers(array))
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    elif pa.types.is_date32(kind):
+        array = array.cast(pa.int32())
+    elif not is_integer(kind):
+        array = array.cast(pa.int64())
+    return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+
+def from_order_keys(keys: Int64Array, kind: pa.DataType, dictionary: pa.Array | None, null: BoolArray) -> pa.Array:
+    """The values behind `keys`, null where `null` is set."""
+    if dictionary is not None:
+        ranks = pa.array(np.where(null, 0, keys), mask=null)
+        return dictionary.take(ranks)
+    if pa.types.is_floating(kind):
+        return pa.array(floats_from_order_keys(keys), mask=null).cast(kind, safe=False)
+    if pa.types.is_boolean(kind):
+        return pa.array(keys != 0, mask=null)
+    integers = pa.array(np.where(null, 0, keys), mask=null)
+    return integers.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else integers.cast(kind)
+
+
+def ranked(array: pa.Array) -> tuple[Int64Array, pa.Array]:
+    """The rank of every value in a sorted dictionary, and that dictionary; nulls get rank 0."""
+    encoded = array.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.zeros(max(len(order), 1), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    codes = np.asarray(filled(encoded.indices).to_numpy(zero_copy_only=False))
+    return rank[codes], encoded.dictionary.take(pa.array(order))
+
+
+def union_ranked(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Int64Array]]:
+    """One sorted dictionary for all, and for each the new rank of its old ranks."""
+    ranks, union = ranked(pa.concat_arrays(dictionaries))
+    cuts = np.cumsum([len(each) for each in dictionaries])[:-1]
+    return union, [part if len(part) else np.zeros(1, np.int64) for part in np.split(ranks, cuts)]
+
+
+def numbers(array: pa.Array) -> Float64Array:
+    """A numeric array as float64; nulls give an arbitrary number."""
+    if not pa.types.is_floating(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.float64, copy=False)
+
+
+def filled(array: pa.Array) -> pa.Array:
+    """The array without its nulls' validity, so that NumPy can see it as it is."""
+    return array.fill_null(False if pa.types.is_boolean(array.type) else 0) if array.null_count else array

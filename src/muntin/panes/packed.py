@@ -1,0 +1,128 @@
+"""The packed form of a pane table: Arrow IPC streams behind a small header.
+
+    magic "MNTN" | format version, 2 bytes | kind, 2 bytes | CRC-32 of the body, 4 bytes | body
+
+The body of a table is one IPC stream per part: the keys, each leaf set, each dictionary. Arrow does the serialising;
+the header makes sure that damaged bytes, or bytes of a newer Muntin, are an error and never a wrong number.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Array
+from muntin.errors import StateError
+from muntin.panes.table import Layout, Leaves, PaneTable
+
+FORMAT_VERSION = 1
+_HEADER = struct.Struct("<4sHHI")
+_MAGIC = b"MNTN"
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class Kind(IntEnum):
+    TABLE = 1
+    HEADER = 2
+    ROWS = 3
+
+
+def seal(kind: Kind, body: bytes) -> bytes:
+    return _HEADER.pack(_MAGIC, FORMAT_VERSION, kind, zlib.crc32(body)) + body
+
+
+def unseal(kind: Kind, sealed: bytes) -> memoryview:
+    """The body behind the header, once the header has been checked."""
+    remedy = "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
+    if len(sealed) < _HEADER.size:
+        raise StateError(f"A value in Muntin's state is cut short: {len(sealed)} bytes. {remedy}")
+    magic, version, found, checksum = _HEADER.unpack_from(sealed)
+    if magic != _MAGIC:
+        raise StateError(f"A value in Muntin's state is not one of Muntin's. {remedy}")
+    if version > FORMAT_VERSION:
+        raise StateError(
+            f"The state was written in format version {version}; this Muntin reads versions up to {FORMAT_VERSION}. "
+            "Install the Muntin that wrote it, or a newer one."
+        )
+    body = memoryview(sealed)[_HEADER.size :]
+    if zlib.crc32(body) != checksum or found != kind:
+        raise StateError(f"A value in Muntin's state is damaged: its checksum does not match. {remedy}")
+    return body
+
+
+def pack(table: PaneTable) -> bytes:
+    sink = pa.BufferOutputStream()
+    _write(sink, table.keys)
+    for leaves in table.leaves:
+        _write(sink, _leaf_batch(leaves))
+    for name in sorted(table.dictionaries):
+        _write(sink, pa.record_batch([table.dictionaries[name]], names=[name]))
+    return seal(Kind.TABLE, sink.getvalue().to_pybytes())
+
+
+def unpack(layout: Layout, sealed: bytes) -> PaneTable:
+    batches = list(_read(unseal(Kind.TABLE, sealed)))
+    keys, *rest = batches
+    if keys.schema.names != layout.keys.names:
+        raise StateError(f"The state has the keys {keys.schema.names}, the query {layout.keys.names}.")
+    count = len(layout.leaf_sets)
+    leaves = tuple(_leaves(batch) for batch in rest[:count])
+    dictionaries = {batch.schema.names[0]: batch.column(0) for batch in rest[count:]}
+    return PaneTable(keys, leaves, dictionaries)
+
+
+def pack_rows(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Whole rows, as they came."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=_OPTIONS) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return seal(Kind.ROWS, sink.getvalue().to_pybytes())
+
+
+def unpack_rows(sealed: bytes) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(unseal(Kind.ROWS, sealed))).read_all()
+
+
+def pack_header(header: dict[str, Any]) -> bytes:
+    return seal(Kind.HEADER, json.dumps(header).encode())
+
+
+def unpack_header(sealed: bytes) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(bytes(unseal(Kind.HEADER, sealed)))
+    return header
+
+
+def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
+    columns = [leaves.key, leaves.time, *leaves.state]
+    return pa.record_batch(
+        [pa.array(column) for column in columns], names=["key", "time", *(f"s{i}" for i in range(len(leaves.state)))]
+    )
+
+
+def _leaves(batch: pa.RecordBatch) -> Leaves:
+    key, time, *state = (_numpy(column) for column in batch.columns)
+    return Leaves(key, time, tuple(state))
+
+
+def _numpy(column: pa.Array) -> Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _write(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+        writer.write_batch(batch)
+
+
+def _read(body: memoryview) -> Iterator[pa.RecordBatch]:
+    source = pa.BufferReader(pa.py_buffer(body))
+    while source.tell() < len(body):
+        (batch,) = pa.ipc.open_stream(source)  # to its end, so that the source stands at the next stream
+        yield batch

@@ -1,0 +1,224 @@
+"""The pane store of one shard: Spark's state is the truth, the worker's memory a verified copy.
+
+The state is a log of segments, each a packed pane table, and one small header. A batch appends one segment; when
+`FANOUT` segments of a tier have gathered they are folded into one of the next tier, so that every partial is
+rewritten a logarithmic number of times and a cold worker reads tens of values, not thousands. A segment is dropped
+as a whole once the last window over it has closed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from muntin.errors import StateError
+from muntin.panes import packed
+from muntin.panes.grid import last_ends
+from muntin.panes.table import PaneTable, merge
+from muntin.plan import Plan
+
+FANOUT = 8
+
+
+class StateBackend(Protocol):
+    """What the store needs of an engine: one header, and named values. All of it commits with the batch, or none."""
+
+    def read_header(self) -> bytes | None: ...
+    def write_header(self, value: bytes) -> None: ...
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, value: bytes) -> None: ...
+    def delete(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Segment:
+    name: str
+    tier: int
+    size: int
+    """Bytes in the state."""
+    leaves: int
+    ends: int
+    """When the last window over any of its panes ends."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counters since the query first started."""
+
+    rows: int = 0
+    late_rows: int = 0
+    bad_rows: int = 0
+    outside_rows: int = 0
+
+    def plus(self, other: Totals) -> Totals:
+        return Totals(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+
+def _values(totals: Totals) -> tuple[int, int, int, int]:
+    return (totals.rows, totals.late_rows, totals.bad_rows, totals.outside_rows)
+
+
+@dataclass(frozen=True)
+class Header:
+    fingerprint: str
+    shards: int
+    version: str
+    """A new random name for every commit: a copy with another version is a copy of something else."""
+    watermark: int
+    """Up to where windows have closed, in microseconds."""
+    next_segment: int = 0
+    segments: tuple[Segment, ...] = ()
+    totals: Totals = field(default_factory=Totals)
+
+    def encode(self) -> bytes:
+        return packed.pack_header(asdict(self))
+
+    @classmethod
+    def decode(cls, value: bytes) -> Header:
+        content = packed.unpack_header(value)
+        segments = tuple(Segment(**each) for each in content.pop("segments"))
+        return cls(segments=segments, totals=Totals(**content.pop("totals")), **content)
+
+
+class HotCache:
+    """Decoded tables by (query, shard), the least recently used given up first. Every look-up is verified."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable]] = OrderedDict()
+
+    def get(self, query: str, shard: int, version: str) -> PaneTable | None:
+        """The table, if it is the very one that the state holds now."""
+        entry = self._entries.get((query, shard))
+        if entry is None or entry[0] != version:
+            self._entries.pop((query, shard), None)
+            return None
+        self._entries.move_to_end((query, shard))
+        return entry[1]
+
+    def put(self, query: str, shard: int, version: str, table: PaneTable) -> None:
+        self._entries[query, shard] = (version, table)
+        self._entries.move_to_end((query, shard))
+        while len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+
+
+class PaneStore:
+    """The store of one shard, for one batch: open, look, commit."""
+
+    def __init__(self, plan: Plan, query: str, shard: int, backend: StateBackend, cache: HotCache) -> None:
+        self._plan = plan
+        self._query = query
+        self._shard = shard
+        self._backend = backend
+        self._cache = cache
+        self.header = self._read_header()
+        self.cache_hit = False
+
+    def table(self) -> PaneTable | None:
+        """All panes that some open window may need, or None if there are none."""
+        cached = self._cache.get(self._query, self._shard, self.header.version)
+        self.cache_hit = cached is not None
+        if cached is not None:
+            return cached
+        return self._merged(self.header.segments)
+
+    def commit(self, table: PaneTable | None, added: PaneTable | None, watermark: int, counted: Totals) -> Header:
+        """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
+        header = replace(
+            self.header,
+            version=uuid.uuid4().hex,
+            watermark=watermark,
+            totals=self.header.totals.plus(counted),
+        )
+        header = self._drop_closed(header)
+        if added is not None and added.size:
+            header = self._fold(self._append(header, added, tier=0), table)
+        self._backend.write_header(header.encode())
+        if table is not None:
+            self._cache.put(self._query, self._shard, header.version, table)
+        self.header = header
+        return header
+
+    def _read_header(self) -> Header:
+        stored = self._backend.read_header()
+        shards = len(self._plan.shards)
+        if stored is None:
+            return Header(self._plan.fingerprint, shards, version="", watermark=0)
+        header = Header.decode(stored)
+        if header.shards != shards:
+            raise StateError(
+                f"The checkpoint was made with {header.shards} shards, and the query now has {shards}. "
+                f"Set spark.sql.shuffle.partitions to {header.shards}, or start with a new checkpoint location."
+            )
+        if header.fingerprint != self._plan.fingerprint:
+            raise StateError(
+                "The checkpoint was made by a query with other windows, keys, columns or aggregates, so its panes "
+                "mean something else. Restore the query, or start it with a new checkpoint location."
+            )
+        return header
+
+    def _drop_closed(self, header: Header) -> Header:
+        kept = []
+        for segment in header.segments:
+            if segment.ends <= header.watermark:
+                self._backend.delete(segment.name)
+            else:
+                kept.append(segment)
+        return replace(header, segments=tuple(kept))
+
+    def _append(self, header: Header, table: PaneTable, tier: int) -> Header:
+        name = str(header.next_segment)
+        value = packed.pack(table)
+        self._backend.write(name, value)
+        ends = max(int(last_ends(each.time, self._plan.windows).max()) for each in table.leaves if len(each))
+        segment = Segment(name, tier, len(value), table.size, ends)
+        return replace(header, next_segment=header.next_segment + 1, segments=(*header.segments, segment))
+
+    def _fold(self, header: Header, table: PaneTable | None) -> Header:
+        """Fold the newest segments while `FANOUT` of them are of one tier."""
+        while True:
+            segments = header.segments
+            tier = segments[-1].tier
+            tail = [segment for segment in segments if segment.tier == tier]
+            if len(tail) < FANOUT:
+                return header
+            # All there is: the table in memory is their fold already.
+            folded = table if len(tail) == len(segments) else self._open(self._merged(tuple(tail)), header.watermark)
+            for segment in tail:
+                self._backend.delete(segment.name)
+            header = replace(header, segments=segments[: -len(tail)])
+            if folded is None or not folded.size:
+                return header
+            header = self._append(header, folded, tier + 1)
+
+    def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
+        tables = []
+        for segment in segments:
+            value = self._backend.read(segment.name)
+            if value is None:
+                raise StateError(
+                    f"Segment {segment.name} is missing from the state of shard {self._shard}. "
+                    "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
+                )
+            tables.append(packed.unpack(self._plan.layout, value))
+        return merge(self._plan.layout, tables) if tables else None
+
+    def _open(self, table: PaneTable | None, watermark: int) -> PaneTable | None:
+        return None if table is None else without_closed(table, self._plan, watermark)
+
+
+def without_closed(table: PaneTable, plan: Plan, watermark: int) -> PaneTable:
+    """The table without the panes whose last window ended at or before the watermark."""
+    return table.filter([last_ends(leaves.time, plan.windows) > watermark for leaves in table.leaves])
+
+
+def open_rows(table: PaneTable, plan: Plan, watermark: int) -> tuple[PaneTable, int]:
+    """The table without what came too late for all of its windows, and how many tuples that was."""
+    kept = [last_ends(leaves.time, plan.windows) > watermark for leaves in table.leaves]
+    late = int(np.sum(table.panes.state[0][~kept[0]]))
+    return (table.filter(kept) if late else table), late

@@ -1,0 +1,250 @@
+"""The pane table: partials of many keys and panes, as arrays sorted by (key, time).
+
+A table is what the pane stage sends, what a segment of the state holds and what the tree is built over. Tables are
+values: nothing changes one once it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.custom import CustomPartial
+from muntin.aggregates.partial import Field, Partial
+from muntin.aggregates.values import union_ranked
+from muntin.arrays import Array, BoolArray, Int64Array, State, run_starts
+from muntin.panes import keys as key_codes
+
+
+@dataclass(frozen=True)
+class LeafSet:
+    """Partials that share their leaves.
+
+    All built-in partials have one leaf per (key, pane). A custom partial has leaves of its own: one per (key, pane)
+    in which a tuple counts if it is commutative, else one per tuple.
+    """
+
+    partials: tuple[Partial, ...]
+    per_tuple: bool = False
+
+    @property
+    def custom(self) -> CustomPartial | None:
+        only = self.partials[0]
+        return only if isinstance(only, CustomPartial) else None
+
+    def combine(self, left: State, right: State) -> State:
+        """All the partials at once, over the concatenation of their fields."""
+        return tuple(
+            column for partial, fields in self.parts() for column in partial.combine(left[fields], right[fields])
+        )
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], starts))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(field for partial in self.partials for field in partial.fields)
+
+    def parts(self) -> list[tuple[Partial, slice]]:
+        """Each partial with the slice of the fields that are its own."""
+        parts, begin = [], 0
+        for partial in self.partials:
+            parts.append((partial, slice(begin, begin + len(partial.fields))))
+            begin += len(partial.fields)
+        return parts
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a pane table of a query looks like: its key columns and its leaf sets. Set 0 always has every pane."""
+
+    keys: pa.Schema
+    leaf_sets: tuple[LeafSet, ...]
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of one leaf set: the code of the key, the time (pane start, or the tuple's own), the state."""
+
+    key: Int64Array
+    time: Int64Array
+    state: State
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, chosen: Int64Array | BoolArray | slice) -> Leaves:
+        return Leaves(self.key[chosen], self.time[chosen], tuple(column[chosen] for column in self.state))
+
+    @property
+    def nbytes(self) -> int:
+        return self.key.nbytes + self.time.nbytes + sum(column.nbytes for column in self.state)
+
+
+@dataclass(frozen=True)
+class PaneTable:
+    """`keys` has the distinct keys, in the order of their codes; `dictionaries` the values behind ranks."""
+
+    keys: pa.RecordBatch
+    leaves: tuple[Leaves, ...]
+    dictionaries: Mapping[str, pa.Array]
+
+    @property
+    def panes(self) -> Leaves:
+        return self.leaves[0]
+
+    @property
+    def size(self) -> int:
+        """How many leaves there are in all sets."""
+        return sum(len(each) for each in self.leaves)
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(each.nbytes for each in self.leaves)
+        return held + int(self.keys.nbytes) + sum(int(each.nbytes) for each in self.dictionaries.values())
+
+    def filter(self, kept: Sequence[BoolArray]) -> PaneTable:
+        """Only the leaves that are marked, set by set; keys and dictionaries stay as they are."""
+        chosen = tuple(
+            leaves if mask.all() else leaves.take(mask) for leaves, mask in zip(self.leaves, kept, strict=True)
+        )
+        return PaneTable(self.keys, chosen, self.dictionaries)
+
+
+def key_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
+    return [key_codes.normalised(batch.column(name)) for name in schema.names if name]
+
+
+def key_batch(columns: Sequence[pa.Array], schema: pa.Schema, rows: Int64Array) -> pa.RecordBatch:
+    """The distinct keys, taken at `rows`. Without key columns a nameless column counts the one key there is."""
+    if not columns:
+        return pa.record_batch([pa.nulls(len(rows))], schema=schema)
+    chosen = pa.array(rows)
+    return pa.record_batch([column.take(chosen) for column in columns], schema=schema)
+
+
+def key_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    return pa.schema(fields) if fields else pa.schema([pa.field("", pa.null())])
+
+
+def merge(layout: Layout, tables: Sequence[PaneTable]) -> PaneTable:
+    """One table of all the tuples behind `tables`. The codes of the first table's keys stay what they are."""
+    tables = [table for table in tables if table.size] or list(tables[:1])
+    if len(tables) == 1:
+        return tables[0]
+    keys, recoded = _merge_keys(layout, tables)
+    dictionaries, ranks = _merge_dictionaries(tables)
+    leaves = []
+    for index, leaf_set in enumerate(layout.leaf_sets):
+        parts = [table.leaves[index] for table in tables]
+        state = tuple(
+            np.concatenate([_rerank(part.state[f], field, ranks[t]) for t, part in enumerate(parts)])
+            for f, field in enumerate(leaf_set.fields)
+        )
+        key = np.concatenate([codes[part.key] for codes, part in zip(recoded, parts, strict=True)])
+        leaves.append(arranged(leaf_set, Leaves(key, np.concatenate([part.time for part in parts]), state)))
+    return PaneTable(keys, tuple(leaves), dictionaries)
+
+
+def compacted(layout: Layout, table: PaneTable) -> PaneTable:
+    """The table without the keys and the dictionary values that no leaf uses, once those are the larger part."""
+    keys, leaves = table.keys, table.leaves
+    used = table.panes.key[run_starts(table.panes.key)]  # every key of every set has a pane
+    if keys.num_rows > 2 * len(used) + _SLACK:
+        recoded = np.zeros(keys.num_rows, dtype=np.int64)
+        recoded[used] = np.arange(len(used))
+        keys = keys.take(pa.array(used))
+        leaves = tuple(Leaves(recoded[each.key], each.time, each.state) for each in leaves)
+    dictionaries = dict(table.dictionaries)
+    for column, dictionary in table.dictionaries.items():
+        if len(dictionary) > 2 * table.size + _SLACK:
+            dictionaries[column], leaves = _compacted_dictionary(layout, leaves, column, dictionary)
+    return PaneTable(keys, leaves, dictionaries)
+
+
+_SLACK = 1024
+"""Below this there is nothing worth saving."""
+
+
+def _compacted_dictionary(
+    layout: Layout, leaves: tuple[Leaves, ...], column: str, dictionary: pa.Array
+) -> tuple[pa.Array, tuple[Leaves, ...]]:
+    used = np.zeros(len(dictionary), dtype=bool)
+    for leaf_set, each in zip(layout.leaf_sets, leaves, strict=True):
+        for field, ranks in zip(leaf_set.fields, each.state, strict=True):
+            if field.dictionary == column:
+                used[~ranks if field.inverted else ranks] = True
+    new = {column: np.cumsum(used) - 1}
+    changed = tuple(
+        Leaves(
+            each.key,
+            each.time,
+            tuple(
+                _rerank(ranks, field, new) if field.dictionary == column else ranks
+                for field, ranks in zip(leaf_set.fields, each.state, strict=True)
+            ),
+        )
+        for leaf_set, each in zip(layout.leaf_sets, leaves, strict=True)
+    )
+    return dictionary.filter(pa.array(used)), changed
+
+
+def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
+    """Leaves in order, and one of each (key, pane) where the set has one."""
+    if not len(leaves):
+        return leaves
+    # Equal times of a per-tuple set go by their states: a fixed tie-break, whatever the order of arrival.
+    ties = leaves.state if leaf_set.per_tuple else ()
+    order = sort_order(leaves.key, leaves.time, ties)
+    leaves = leaves.take(order)
+    if leaf_set.per_tuple:
+        return leaves
+    starts = run_starts(leaves.key, leaves.time)
+    if len(starts) == len(leaves):
+        return leaves
+    return Leaves(leaves.key[starts], leaves.time[starts], leaf_set.reduce(leaves.state, starts))
+
+
+def sort_order(key: Int64Array, time: Int64Array, ties: State = ()) -> Int64Array:
+    if not ties:
+        composite = composite_order(key, time, time)
+        if composite is not None:
+            return np.argsort(composite, kind="stable")  # linear where the input is a few sorted runs
+    return np.lexsort((*reversed(ties), time, key))
+
+
+def composite_order(key: Int64Array, time: Int64Array, span_of: Int64Array) -> Int64Array | None:
+    """Key and time as one integer that sorts like the two, if they fit; `span_of` says which times must fit."""
+    first = int(span_of.min())
+    span = int(span_of.max()) - first + 1
+    if (int(key.max()) + 1) * span >= 1 << 62:
+        return None
+    return key * span + (time - first)
+
+
+def _merge_keys(layout: Layout, tables: Sequence[PaneTable]) -> tuple[pa.RecordBatch, list[Int64Array]]:
+    stacked = pa.Table.from_batches([table.keys for table in tables], layout.keys).combine_chunks()
+    columns = [stacked.column(name).combine_chunks() for name in layout.keys.names if name]
+    codes, first = key_codes.encode(columns, stacked.num_rows)
+    cuts = np.cumsum([table.keys.num_rows for table in tables])[:-1]
+    return key_batch(columns, layout.keys, first), np.split(codes, cuts)
+
+
+def _merge_dictionaries(tables: Sequence[PaneTable]) -> tuple[dict[str, pa.Array], list[dict[str, Int64Array]]]:
+    union: dict[str, pa.Array] = {}
+    ranks: list[dict[str, Int64Array]] = [{} for _ in tables]
+    for column in tables[0].dictionaries:
+        union[column], changed = union_ranked([table.dictionaries[column] for table in tables])
+        for ranks_of_table, new in zip(ranks, changed, strict=True):
+            ranks_of_table[column] = new
+    return union, ranks
+
+
+def _rerank(column: Array, field: Field, ranks: Mapping[str, Int64Array]) -> Array:
+    if field.dictionary is None:
+        return column
+    new = ranks[field.dictionary]
+    return ~new[~column] if field.inverted else new[column]

@@ -1,0 +1,204 @@
+"""`over()` and the query: an immutable description, checked while it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Aggregate, Bound
+from muntin.durations import Duration, positive_microseconds
+from muntin.errors import MuntinError, suggest
+from muntin.panes.keys import check_key_type
+from muntin.plan import Plan
+from muntin.windows import TimeWindow, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from muntin.spark.source import Source
+
+LatePolicy = Literal["drop", "emit"]
+RESERVED = ("window", "window_id", "window_name", "late", "quality", "rank")
+"""Names that results have of their own."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The `where=` conditions of a query, each computed once by Spark as a boolean column."""
+
+    columns: tuple[tuple[str, Column], ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def add(self, where: Any, source: Source) -> tuple[Filters, str | None]:
+        """The filters with this one, and the name of its column."""
+        if where is None:
+            return self, None
+        if isinstance(where, str) and where in self.named:
+            return self, self.named[where]
+        name = f"__muntin_where_{len(self.columns)}"
+        columns = (*self.columns, (name, source.filter(where)))
+        return Filters(columns, {**self.named, where: name} if isinstance(where, str) else self.named), name
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
+
+    source: Source
+    windows: tuple[TimeWindow, ...]
+    time: str
+    watermark: int | None
+    """The delay in microseconds; None for a table without one."""
+    by: tuple[str, ...]
+    aggregates: Mapping[str, Bound] = field(default_factory=dict)
+    filters: Filters = field(default_factory=Filters)
+    late_policy: LatePolicy = "drop"
+
+    def agg(self, **named: Aggregate) -> Query:
+        """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
+        if not named:
+            raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+        bound, filters = dict(self.aggregates), self.filters
+        for name, aggregate in named.items():
+            if not isinstance(aggregate, Aggregate):
+                raise MuntinError(
+                    f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count()."
+                )
+            self._check_output_name(name, bound)
+            for column in aggregate.columns:
+                _check_column(self.source, column, f"{name}'s column")
+            filters, where = filters.add(aggregate.where, self.source)
+            try:
+                bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
+            except MuntinError as error:
+                raise MuntinError(f"{name}: {error}") from error
+        return replace(self, aggregates=bound, filters=filters)
+
+    def late(self, policy: LatePolicy) -> Query:
+        """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
+
+        With "emit" the result has a column `late` with the whole row; it is null for ordinary results, and a late
+        row has no window. It costs a shuffle of all rows, because only the window stage knows the watermark.
+        """
+        if policy not in ("drop", "emit"):
+            raise MuntinError(f"late policy is {policy!r}; it can be 'drop' or 'emit'.")
+        if policy == "emit" and self.source.unreadable:
+            name, kind = next(iter(self.source.unreadable.items()))
+            raise MuntinError(f"late('emit') emits whole rows, but column {name!r} ({kind}) cannot; drop or cast it.")
+        return replace(self, late_policy=policy)
+
+    def to_df(self) -> DataFrame:
+        """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
+        from muntin.spark.build import build  # the query itself needs no Spark
+
+        self._check_complete()
+        return build(self)
+
+    def explain(self) -> None:
+        """Print how the query will run, and why."""
+        from muntin.explain import explanation
+
+        self._check_complete()
+        print(explanation(self))
+
+    def plan(self, shards: Sequence[int]) -> Plan:
+        read = [self.time, *self.by]
+        read += [column for bound in self.aggregates.values() for column in _columns_of(bound)]
+        types = {column: self.source.types[column] for column in dict.fromkeys(read)}
+        types |= {name: pa.bool_() for name, _ in self.filters.columns}
+        emits = self.late_policy == "emit"
+        return Plan.make(
+            time=self.time,
+            windows=self.windows,
+            types=types,
+            keys=self.by,
+            aggregates=self.aggregates,
+            shards=shards,
+            late_row=pa.struct(list(self.source.types.items())) if emits else None,
+            heartbeat=self.source.streaming,
+        )
+
+    def _check_complete(self) -> None:
+        if not self.aggregates:
+            raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
+
+    def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
+        if name in RESERVED:
+            raise MuntinError(f"{name!r} is a column that results have of their own; name the aggregate otherwise.")
+        if name in self.by:
+            raise MuntinError(f"{name!r} is a key column already; name the aggregate otherwise.")
+        if name in taken:
+            raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
+
+
+def over(
+    data: DataFrame,
+    *windows: Window,
+    time: str,
+    watermark: Duration | None = None,
+    by: str | Sequence[str] = (),
+) -> Query:
+    """Start a query: windows over the `time` column of `data`, per key of `by`.
+
+    `watermark` is how late rows may come behind the latest one; streams need it, tables do without.
+    """
+    from muntin.spark.source import Source
+
+    source = Source.of(data)
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    _check_windows(windows)
+    _check_time(source, time)
+    for key in keys:
+        _check_column(source, key, "by column")
+        check_key_type(source.types[key], key)
+        if key in RESERVED:
+            raise MuntinError(f"by column {key!r} has the name of a result's own column; rename it first.")
+    for position, key in enumerate(keys):
+        if key in keys[:position]:
+            raise MuntinError(f"by names the column {key!r} twice; name it once.")
+    if source.streaming and watermark is None:
+        raise MuntinError(
+            "watermark is missing: a stream needs it to know when a window is complete; "
+            "give how late rows may come, such as watermark='10 minutes'."
+        )
+    delay = None if watermark is None else positive_microseconds(watermark, "watermark")
+    return Query(source, tuple(w for w in windows if isinstance(w, TimeWindow)), time, delay, keys)
+
+
+def _check_windows(windows: Sequence[Window]) -> None:
+    if not windows:
+        raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
+    for window in windows:
+        if not isinstance(window, Window):
+            raise MuntinError(
+                f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes')."
+            )
+    titles = [window.title for window in windows]
+    for position, title in enumerate(titles):
+        if title in titles[:position]:
+            raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
+
+
+def _check_time(source: Source, time: str) -> None:
+    _check_column(source, time, "time column")
+    kind = source.types[time]
+    if not pa.types.is_timestamp(kind):
+        raise MuntinError(
+            f"time column {time!r} is of type {kind}, not a timestamp; cast it, such as F.to_timestamp({time!r})."
+        )
+
+
+def _check_column(source: Source, column: object, what: str) -> None:
+    if not isinstance(column, str):
+        raise MuntinError(f"{what} must be the name of a column, got {column!r}.")
+    if column in source.unreadable:
+        raise MuntinError(f"{what} {column!r} cannot be used: {source.unreadable[column]}. Cast or rename it first.")
+    if column not in source.types:
+        raise MuntinError(f"{what} {column!r} is not in the data. {suggest(column, source.types)}")
+
+
+def _columns_of(bound: Bound) -> list[str]:
+    return [column for partial in bound.partials for column in partial.inputs]

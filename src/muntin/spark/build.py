@@ -1,0 +1,46 @@
+"""From a query to a DataFrame: pane stage, shuffle, window stage, metrics, results."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from muntin.plan import Plan
+from muntin.query import Query
+from muntin.spark import session
+from muntin.spark.metrics import observed
+from muntin.spark.pane_stage import PACKED, packed_panes
+from muntin.spark.shards import shard_ids
+from muntin.spark.types import schema_to_spark
+from muntin.spark.window_stage import STAGED, ShardProcessor, shard_of_table, unpacked
+
+
+def build(query: Query) -> DataFrame:
+    spark = query.source.frame.sparkSession
+    if query.source.streaming:
+        session.check_configured(spark)
+    plan = query.plan(shard_ids(session.partitions(spark)))
+    panes = _input(query, plan).mapInArrow(packed_panes(plan), PACKED).groupBy("shard")
+    if query.source.streaming:
+        staged = panes.transformWithStateInPandas(
+            ShardProcessor(plan, uuid.uuid4().hex),
+            outputStructType=STAGED,
+            outputMode="Append",
+            timeMode="EventTime",
+        )
+    else:
+        staged = panes.applyInArrow(shard_of_table(plan), STAGED)
+    packed = observed(staged).where(F.col("payload").isNotNull()).select("payload")
+    return packed.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
+
+
+def _input(query: Query, plan: Plan) -> DataFrame:
+    """Only the columns that the stages read, with the filters computed by Spark."""
+    frame = query.source.frame
+    if query.source.streaming:
+        frame = frame.withWatermark(query.time, f"{query.watermark} microseconds")
+    names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
+    columns = [frame[f"`{name}`"] for name in names]
+    return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns))

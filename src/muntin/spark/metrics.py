@@ -1,0 +1,78 @@
+"""Metrics: one row per shard and batch, folded into the query's progress by `observe()`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from muntin.stages.window_stage import ShardMetrics
+
+OBSERVATION = "muntin"
+NAMES = tuple(each.name for each in fields(ShardMetrics))
+_COUNTERS = ("rows", "late_rows", "bad_rows", "outside_rows")
+_PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a streaming query has done since it first started, and how it stands after its last batch."""
+
+    batch_id: int = -1
+    rows: int = 0
+    """Rows with an event time, late ones included."""
+    late_rows: int = 0
+    """Rows that came too late for all of their windows."""
+    bad_rows: int = 0
+    """Rows without an event time."""
+    outside_rows: int = 0
+    """Rows between windows, where the slide is larger than the size."""
+    batch_rows: int = 0
+    """The same for the last batch alone, from here on."""
+    batch_late_rows: int = 0
+    batch_bad_rows: int = 0
+    batch_outside_rows: int = 0
+    results: int = 0
+    """Results of the last batch: windows of keys that closed."""
+    panes: int = 0
+    """Panes of keys that open windows still need."""
+    hot_bytes: int = 0
+    state_bytes: int = 0
+    segments: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+
+def metric_fields() -> list[T.StructField]:
+    return [T.StructField(name, T.LongType()) for name in NAMES]
+
+
+def metric_values(metrics: ShardMetrics | None) -> dict[str, list[int]]:
+    """One row of metrics, for a frame; zeros beside a row that carries results."""
+    return {name: [value] for name, value in asdict(metrics or ShardMetrics()).items()}
+
+
+def observed(frame: DataFrame) -> DataFrame:
+    sums: list[Column] = [F.sum(name).alias(name) for name in NAMES]
+    return frame.observe(OBSERVATION, *sums)
+
+
+def progress(query: Any) -> Progress:
+    """The metrics of a running or ended streaming query, as a plain object."""
+    for report in reversed(query.recentProgress):
+        found = report["observedMetrics"].get(OBSERVATION)
+        if found is not None:
+            values = _as_dict(found)
+            known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
+            return Progress(batch_id=int(report["batchId"]), **known)
+    return Progress()
+
+
+def _as_dict(row: Any) -> dict[str, Any]:
+    values = row.asDict() if hasattr(row, "asDict") else dict(row)
+    if set(values) == {"values", "schema"}:  # a Connect session's row
+        return dict(zip((each["name"] for each in values["schema"]["fields"]), values["values"], strict=True))
+    return dict(values)

@@ -1,0 +1,70 @@
+"""What a Spark session needs for Muntin's stateful operator, and a local session that has it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from muntin.errors import MuntinError
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
+_SETTINGS = {
+    PROVIDER: ROCKSDB,
+    # Upload what a batch changed, not the whole store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Larger Arrow batches amortise the per-batch cost of the pane stage; beyond this nothing is gained.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+_SPARKS_DEFAULT_PARTITIONS = 200
+
+
+def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
+    """Set what streaming queries need: the RocksDB state store with changelog checkpoints, large Arrow batches.
+
+    `shards` is the number of parts that the state has, one per shuffle partition, fixed for the life of a checkpoint.
+    By default it is what the session says, or one per core where the session only has Spark's default of 200.
+    """
+    if shards is not None and (not isinstance(shards, int) or shards < 1):
+        raise MuntinError(f"shards must be a whole number from 1, got {shards!r}.")
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    if shards is None and partitions(spark) == _SPARKS_DEFAULT_PARTITIONS:
+        shards = _cores(spark)
+    if shards is not None:
+        spark.conf.set(PARTITIONS, str(shards))
+    return spark
+
+
+def session(name: str = "muntin") -> SparkSession:
+    """A configured local Spark session, with nothing else to start."""
+    # Spark looks for python3 on the path; Muntin's workers need the interpreter that has Muntin.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
+        builder = builder.master("local[*]")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.ui.enabled", "false")
+    return configure(builder.getOrCreate())
+
+
+def check_configured(spark: SparkSession) -> None:
+    provider = spark.conf.get(PROVIDER, "")
+    if provider != ROCKSDB:
+        raise MuntinError(
+            f"The session's state store is {provider!r}, which cannot hold Muntin's state; "
+            "call muntin.configure(spark) before to_df()."
+        )
+
+
+def partitions(spark: SparkSession) -> int:
+    return int(spark.conf.get(PARTITIONS, str(_SPARKS_DEFAULT_PARTITIONS)) or _SPARKS_DEFAULT_PARTITIONS)
+
+
+def _cores(spark: SparkSession) -> int:
+    """How many tasks run at once. A Connect session has no context to ask, but spreads a range over its cores."""
+    spread = spark.range(0, 4096).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last"))
+    return int(spread.collect()[0]["last"]) + 1

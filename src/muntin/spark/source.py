@@ -1,0 +1,59 @@
+"""What a query needs to know of its DataFrame before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from muntin.errors import MuntinError
+from muntin.spark.types import to_arrow
+
+
+@dataclass(frozen=True)
+class Source:
+    frame: DataFrame
+    types: dict[str, pa.DataType]
+    """The columns that Muntin can read."""
+    unreadable: dict[str, str]
+    """The others, with their Spark type."""
+    streaming: bool
+
+    @classmethod
+    def of(cls, data: Any) -> Source:
+        if not isinstance(data, DataFrame):
+            raise MuntinError(
+                f"data must be a Spark DataFrame, streaming or not, got {type(data).__name__}; "
+                "make one with spark.createDataFrame or spark.read."
+            )
+        types: dict[str, pa.DataType] = {}
+        unreadable: dict[str, str] = {}
+        for field in data.schema:
+            kind = to_arrow(field.dataType)
+            if field.name in types or field.name in unreadable:
+                types.pop(field.name, None)
+                unreadable[field.name] = "ambiguous: there are several columns of this name"
+            elif kind is None:
+                unreadable[field.name] = field.dataType.simpleString()
+            else:
+                types[field.name] = kind
+        return cls(data, types, unreadable, data.isStreaming)
+
+    def filter(self, where: Any) -> Column:
+        """The filter as a column, once Spark has agreed that it is a condition over these data."""
+        if not isinstance(where, str | Column):
+            raise MuntinError(f"where must be a SQL condition such as 'fare > 10' or a Spark column, got {where!r}.")
+        condition = F.expr(where) if isinstance(where, str) else where
+        try:
+            kind = self.frame.select(condition.alias("condition")).schema["condition"].dataType
+        except PySparkException as error:
+            reason = str(error).splitlines()[0]
+            raise MuntinError(f"where={where!r} is not a condition over these columns: {reason}") from error
+        if not isinstance(kind, T.BooleanType):
+            raise MuntinError(f"where={where!r} is of type {kind.simpleString()}; it must be true or false.")
+        return condition

@@ -1,0 +1,159 @@
+"""The window stage on Spark: a stateful processor per shard for streams, a grouped map for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.errors import StateError
+from muntin.panes.store import HotCache, PaneStore
+from muntin.plan import Plan
+from muntin.spark.metrics import metric_fields, metric_values
+from muntin.stages.pane_stage import PackedPanes
+from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
+
+STAGED = T.StructType([T.StructField("payload", T.BinaryType()), *metric_fields()])
+"""What the stage emits: rows with results, packed, and one row of metrics."""
+
+MOST_ROWS = 1 << 16
+"""Results per packed row: what a task that unpacks holds at once."""
+
+_CACHE = HotCache(capacity=8)
+"""Lives as long as the Python worker. Shards change workers now and then, so every look-up is verified."""
+
+
+class ShardProcessor(StatefulProcessor):
+    """Spark's stateful processor, grouped by shard.
+
+    A timer one millisecond behind the watermark fires in the next batch in which the watermark moves, so a shard
+    runs in every such batch, with rows or without: its windows close on time, and it knows what is late.
+    """
+
+    def __init__(self, plan: Plan, query: str) -> None:
+        self._plan = plan
+        self._query = query
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = _SparkState(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield from self._advance(key, [each for frame in rows for each in _packed(frame)], timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield from self._advance(key, [], timerValues, fired=expiredTimerInfo.getExpiryTimeInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _advance(
+        self, key: Any, arrived: list[PackedPanes], timers: Any, fired: int | None = None
+    ) -> Iterator[pd.DataFrame]:
+        shard = int(key[0])
+        if shard not in self._plan.shards:
+            raise StateError(
+                f"The checkpoint has a shard {shard} that the query, with {len(self._plan.shards)} shards, has not. "
+                "Set spark.sql.shuffle.partitions back to what it was, or start with a new checkpoint location."
+            )
+        store = PaneStore(self._plan, self._query, shard, self._state, _CACHE)
+        known, before = store.header.version != "", store.header.watermark // 1000
+        now = timers.getCurrentWatermarkInMs()
+        stage = WindowStage(self._plan, store)
+        for batch in stage.advance(arrived, now * 1000):
+            yield from _frames(batch)
+        if not known or now > before or fired is not None:
+            if known and fired is None:
+                self._handle.deleteTimer(before + 1)
+            self._handle.registerTimer(now + 1)
+        yield _frame(None, stage.metrics)
+
+
+def shard_of_table(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The window stage of a table: the same answers, from all panes of a shard at once."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
+        metrics = ShardMetrics(
+            rows=sum(each.rows for each in arrived),
+            bad_rows=sum(each.bad_rows for each in arrived),
+            outside_rows=sum(each.outside_rows for each in arrived),
+        )
+        for batch in answer_table(plan, arrived):
+            metrics.results += batch.num_rows
+            for frame in _frames(batch):
+                yield _staged(frame)
+        yield _staged(_frame(None, metrics))
+
+    return run
+
+
+def unpacked(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Results out of their packed rows."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload in batch.column("payload"):
+                yield from pa.ipc.open_stream(payload.as_buffer())
+
+    return run
+
+
+class _SparkState:
+    """The store's backend in Spark's state. Spark serialises the bytes; nothing in them is code."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._header = handle.getValueState("header", "value binary")
+        self._segments = handle.getMapState("segments", "name string", "value binary")
+
+    def read_header(self) -> bytes | None:
+        return _bytes(self._header.get())
+
+    def write_header(self, value: bytes) -> None:
+        self._header.update((value,))
+
+    def read(self, name: str) -> bytes | None:
+        return _bytes(self._segments.getValue((name,)))
+
+    def write(self, name: str, value: bytes) -> None:
+        self._segments.updateValue((name,), (value,))
+
+    def delete(self, name: str) -> None:
+        self._segments.removeKey((name,))
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value[0])
+
+
+def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
+    columns = ("shard", "rows", "bad_rows", "outside_rows", "panes", "late_candidates")
+    for shard, rows, bad_rows, outside_rows, panes, late in zip(*(frame[name] for name in columns), strict=True):
+        yield PackedPanes(int(shard), int(rows), int(bad_rows), int(outside_rows), _or_none(panes), _or_none(late))
+
+
+def _or_none(value: Any) -> bytes | None:
+    # A column of nulls only comes as NaN.
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+
+
+def _frames(batch: pa.RecordBatch) -> Iterator[pd.DataFrame]:
+    for begin in range(0, batch.num_rows, MOST_ROWS):
+        part = batch.slice(begin, MOST_ROWS)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, part.schema) as writer:
+            writer.write_batch(part)
+        yield _frame(sink.getvalue().to_pybytes(), None)
+
+
+def _frame(payload: bytes | None, metrics: ShardMetrics | None) -> pd.DataFrame:
+    return pd.DataFrame({"payload": pd.Series([payload], dtype=object), **metric_values(metrics)})
+
+
+def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
+    columns = [pa.array(frame["payload"], pa.binary()), *(pa.array(frame[f.name], pa.int64()) for f in metric_fields())]
+    return pa.record_batch(columns, names=STAGED.names)

@@ -1,0 +1,217 @@
+"""The pane stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
+
+Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.rows import Rows
+from muntin.arrays import Array, Int64Array, run_starts
+from muntin.panes import keys, packed
+from muntin.panes.grid import last_ends
+from muntin.panes.table import (
+    LeafSet,
+    Leaves,
+    PaneTable,
+    arranged,
+    key_batch,
+    key_columns,
+    merge,
+)
+from muntin.plan import Plan
+
+FLUSH_LEAVES = 1_000_000
+"""How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
+DENSE_GROUPS = 1 << 16
+"""A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
+
+
+@dataclass(frozen=True)
+class PackedPanes:
+    """What one task sends to one shard."""
+
+    shard: int
+    rows: int
+    bad_rows: int
+    outside_rows: int
+    panes: bytes | None
+    late_candidates: bytes | None
+    """Whole rows, for the window stage to emit those that turn out to be late."""
+
+
+@dataclass
+class _Held:
+    """What a task has gathered and not sent yet."""
+
+    tables: list[PaneTable] = field(default_factory=list)
+    late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    bad_rows: int = 0
+    outside_rows: int = 0
+
+
+class PaneStage:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        # Only where every window slides by more than its size can a tuple fall between all of them.
+        self._has_gaps = all(window.slide > window.size for window in plan.windows)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
+        held = _Held()
+        for batch in batches:
+            self._gather(batch, held)
+            if sum(table.size for table in held.tables) > FLUSH_LEAVES:
+                held.tables = [merge(self._plan.layout, held.tables)]
+                if held.tables[0].size > FLUSH_LEAVES // 2:
+                    yield from self._send(held)
+                    held = _Held()
+        yield from self._send(held)
+
+    def _gather(self, batch: pa.RecordBatch, held: _Held) -> None:
+        plan = self._plan
+        batch = self._typed(batch)
+        time = batch.column(plan.time)
+        if time.null_count:
+            held.bad_rows += time.null_count
+            batch = batch.filter(time.is_valid())
+        times = np.asarray(batch.column(plan.time).cast(pa.int64()))
+        if self._has_gaps:
+            inside = last_ends(plan.grid.starts(times), plan.windows) > np.iinfo(np.int64).min
+            held.outside_rows += int((~inside).sum())
+            batch, times = batch.filter(pa.array(inside)), times[inside]
+        if batch.num_rows:
+            held.tables.append(self.lift(batch, times))
+            if plan.late_row is not None:
+                for shard, rows in self._by_shard(batch):
+                    held.late_candidates.setdefault(shard, []).append(rows)
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Columns in the plan's types: times in UTC, whatever the session's time zone."""
+        names = batch.schema.names
+        columns = [
+            column if name not in self._plan.types else column.cast(self._plan.types[name])
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        return pa.record_batch(columns, names=names)
+
+    def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
+        """The pane table of a batch of tuples: at least one, none of them without a time."""
+        plan, grid = self._plan, self._plan.grid
+        columns = key_columns(batch, plan.layout.keys)
+        codes, first_rows = keys.encode(columns, batch.num_rows)
+        index = np.floor_divide(times - grid.offset, grid.length)
+        first, last = int(index.min()), int(index.max())
+        pairs = _Pairs(codes, len(first_rows), index - first, last - first + 1)
+        rows = Rows(batch, times, pairs.groups, pairs.count)
+        leaves: list[Leaves] = []
+        for leaf_set in plan.layout.leaf_sets:
+            if leaf_set.custom is not None:
+                leaves.append(self._custom_leaves(leaf_set, rows, codes))
+                continue
+            state = tuple(column for partial in leaf_set.partials for column in partial.lift(rows))
+            present = pairs.present(state[0])
+            key, pane = pairs.key_and_pane(present)
+            chosen = tuple(column[present] for column in state)
+            leaves.append(Leaves(key, (pane + first) * grid.length + grid.offset, chosen))
+        distinct = key_batch(columns, plan.layout.keys, first_rows)
+        return PaneTable(distinct, tuple(leaves), rows.dictionaries)
+
+    def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
+        assert leaf_set.custom is not None
+        chosen, state = leaf_set.custom.lift_tuples(rows)
+        times = rows.times[chosen]
+        time = times if leaf_set.per_tuple else self._plan.grid.starts(times)
+        return arranged(leaf_set, Leaves(codes[chosen], time, state))
+
+    def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        columns = key_columns(batch, self._plan.layout.keys)
+        shard = shard_of(columns, batch.num_rows, len(self._plan.shards))
+        for index in np.unique(shard).tolist():
+            yield index, batch.filter(pa.array(shard == index))
+
+    def _send(self, held: _Held) -> Iterator[PackedPanes]:
+        plan = self._plan
+        table = merge(plan.layout, held.tables) if held.tables else None
+        shares = split(table, len(plan.shards), plan) if table is not None else {}
+        for index, shard in enumerate(plan.shards):
+            first = index == 0  # counts that belong to no key are told once
+            share = shares.get(index)
+            candidates = held.late_candidates.get(index)
+            if share is None and not plan.heartbeat and not first:
+                continue
+            yield PackedPanes(
+                shard=shard,
+                rows=0 if share is None else int(share.panes.state[0].sum()),
+                bad_rows=held.bad_rows if first else 0,
+                outside_rows=held.outside_rows if first else 0,
+                panes=None if share is None else packed.pack(share),
+                late_candidates=None if candidates is None else packed.pack_rows(candidates),
+            )
+
+
+class _Pairs:
+    """The (key, pane) pairs of a batch, numbered: densely if that is small, else by those that occur."""
+
+    def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array, pane_count: int) -> None:
+        if key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
+            distinct, panes = np.unique(panes, return_inverse=True)
+            self._panes: Int64Array | None = distinct
+            pane_count = len(distinct)
+        else:
+            self._panes = None
+        self._pane_count = pane_count
+        pairs = codes * pane_count + panes
+        self._pairs: Int64Array | None = None
+        if key_count * pane_count <= max(DENSE_GROUPS, 4 * len(codes)):
+            self.groups, self.count = pairs, key_count * pane_count
+        else:
+            encoded = pa.array(pairs).dictionary_encode()
+            self._pairs = encoded.dictionary.to_numpy()
+            self.groups, self.count = encoded.indices.to_numpy().astype(np.int64), len(self._pairs)
+
+    def present(self, tuples: Array) -> Int64Array:
+        """The groups that occur, in the order of (key, pane); `tuples` is how many each one has."""
+        return np.flatnonzero(tuples) if self._pairs is None else np.argsort(self._pairs, kind="stable")
+
+    def key_and_pane(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        pairs = groups if self._pairs is None else self._pairs[groups]
+        key, pane = np.divmod(pairs, self._pane_count)
+        return key, pane if self._panes is None else self._panes[pane]
+
+
+def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:
+    """The index of the shard of each key: by the key's hash, so that it is always the same."""
+    return (keys.hashes(columns, length) % np.uint64(count)).astype(np.int64)
+
+
+def split(table: PaneTable, count: int, plan: Plan) -> dict[int, PaneTable]:
+    """The table in shards, without the shards that get nothing."""
+    if count == 1:
+        return {0: table}
+    columns = [table.keys.column(name) for name in plan.keys]
+    shard = shard_of(columns, table.keys.num_rows, count)
+    by_shard = np.argsort(shard, kind="stable")
+    recoded = np.empty(len(shard), dtype=np.int64)
+    starts = np.searchsorted(shard[by_shard], np.arange(count + 1))
+    recoded[by_shard] = np.arange(len(shard)) - np.repeat(starts[:-1], np.diff(starts))
+    leaves = [_split_leaves(each, shard, recoded, count) for each in table.leaves]
+    result = {}
+    for index in shard[by_shard][run_starts(shard[by_shard])].tolist():
+        chosen = pa.array(by_shard[starts[index] : starts[index + 1]])
+        result[index] = PaneTable(table.keys.take(chosen), tuple(each[index] for each in leaves), table.dictionaries)
+    return result
+
+
+def _split_leaves(leaves: Leaves, shard: Int64Array, recoded: Int64Array, count: int) -> list[Leaves]:
+    of_leaf = shard[leaves.key]
+    order = np.argsort(of_leaf, kind="stable")  # stable, and codes keep their order: each part is sorted already
+    moved = leaves.take(order)
+    cuts = np.searchsorted(of_leaf[order], np.arange(count + 1))
+    parts = (moved.take(slice(begin, end)) for begin, end in pairwise(cuts))
+    return [Leaves(recoded[part.key], part.time, part.state) for part in parts]

@@ -1,0 +1,124 @@
+"""The window stage (SPRINGALD's WLS) of one shard: packed panes and a watermark in, results of closed windows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.panes import packed
+from muntin.panes.grid import last_ends
+from muntin.panes.store import PaneStore, Totals, open_rows, without_closed
+from muntin.panes.table import PaneTable, compacted, merge
+from muntin.plan import Plan
+from muntin.stages.pane_stage import PackedPanes
+from muntin.stages.results import WindowAnswers
+
+
+@dataclass
+class ShardMetrics:
+    """What one shard did in one batch."""
+
+    rows: int = 0
+    late_rows: int = 0
+    bad_rows: int = 0
+    outside_rows: int = 0
+    results: int = 0
+    panes: int = 0
+    hot_bytes: int = 0
+    state_bytes: int = 0
+    segments: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    total_rows: int = 0
+    total_late_rows: int = 0
+    total_bad_rows: int = 0
+    total_outside_rows: int = 0
+
+
+@dataclass
+class WindowStage:
+    """One batch of one shard. Iterate `advance` to its end, then read `metrics`."""
+
+    plan: Plan
+    store: PaneStore
+    metrics: ShardMetrics = field(default_factory=ShardMetrics)
+
+    def advance(self, arrived: Iterable[PackedPanes], watermark: int) -> Iterator[pa.RecordBatch]:
+        """Take in what arrived, answer the windows that the watermark (in microseconds) closes, commit.
+
+        A row counts for a window unless that window's end was at or before the watermark of the batch before this
+        one: `closed`. The shard hears of every batch in which the watermark moved, so that is what its header says.
+        """
+        closed = self.store.header.watermark
+        old = self.store.table()
+        added, counted, late = self._take_in(arrived, closed)
+        yield from late
+        present = [each for each in (old, added) if each is not None]
+        table = merge(self.plan.layout, present) if present else None
+        if table is not None and table.size and watermark > closed:
+            for batch in WindowAnswers(self.plan, table).between(closed, watermark):
+                self.metrics.results += batch.num_rows
+                yield batch
+            table = compacted(self.plan.layout, without_closed(table, self.plan, watermark))
+        header = self.store.commit(table, added, max(watermark, closed), counted)
+        self._measure(table, counted)
+        self.metrics.state_bytes = sum(segment.size for segment in header.segments)
+        self.metrics.segments = len(header.segments)
+        totals = header.totals
+        self.metrics.total_rows, self.metrics.total_late_rows = totals.rows, totals.late_rows
+        self.metrics.total_bad_rows, self.metrics.total_outside_rows = totals.bad_rows, totals.outside_rows
+
+    def _take_in(
+        self, arrived: Iterable[PackedPanes], closed: int
+    ) -> tuple[PaneTable | None, Totals, list[pa.RecordBatch]]:
+        """The panes that arrived in time as one table, the counts, and the rows that came too late."""
+        tables, rows, late_rows, bad_rows, outside_rows = [], 0, 0, 0, 0
+        late: list[pa.RecordBatch] = []
+        for each in arrived:
+            rows += each.rows
+            bad_rows += each.bad_rows
+            outside_rows += each.outside_rows
+            if each.panes is not None:
+                table, too_late = open_rows(packed.unpack(self.plan.layout, each.panes), self.plan, closed)
+                late_rows += too_late
+                if table.size:
+                    tables.append(table)
+            if each.late_candidates is not None:
+                late += late_results(self.plan, packed.unpack_rows(each.late_candidates), closed)
+        added = merge(self.plan.layout, tables) if tables else None
+        return added, Totals(rows, late_rows, bad_rows, outside_rows), late
+
+    def _measure(self, table: PaneTable | None, counted: Totals) -> None:
+        metrics = self.metrics
+        metrics.rows, metrics.late_rows = counted.rows, counted.late_rows
+        metrics.bad_rows, metrics.outside_rows = counted.bad_rows, counted.outside_rows
+        metrics.panes = 0 if table is None else len(table.panes)
+        metrics.hot_bytes = 0 if table is None else table.nbytes
+        metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
+
+
+def answer_table(plan: Plan, arrived: Iterable[PackedPanes]) -> Iterator[pa.RecordBatch]:
+    """All windows of one shard of a table, which has no watermark: nothing is late and every window closes."""
+    tables = [packed.unpack(plan.layout, each.panes) for each in arrived if each.panes is not None]
+    if tables:
+        yield from WindowAnswers(plan, merge(plan.layout, tables)).all()
+
+
+def late_results(plan: Plan, rows: pa.Table, closed: int) -> list[pa.RecordBatch]:
+    """Rows that count nowhere, as results without a window: the keys, and the whole row in `late`."""
+    times = np.asarray(rows.column(plan.time).cast(pa.int64()))
+    late = rows.filter(pa.array(last_ends(plan.grid.starts(times), plan.windows) <= closed))
+    assert plan.late_row is not None
+    schema = plan.result_schema
+    batches = []
+    for batch in late.to_batches():
+        whole = pa.StructArray.from_arrays(
+            [batch.column(field.name).cast(field.type) for field in plan.late_row], fields=list(plan.late_row)
+        )
+        known = {key: batch.column(key) for key in plan.keys} | {"late": whole}
+        columns = [known.get(field.name, pa.nulls(batch.num_rows, field.type)) for field in schema]
+        batches.append(pa.record_batch(columns, schema=schema))
+    return batches

@@ -1,0 +1,77 @@
+"""The flat tree: one pointer-less, level-by-level array for all the keys of a shard.
+
+SPRINGALD (section IV-B) keeps one batched pane aggregation tree, B-PAT, per key and one leaf per pane. Here the
+leaves of all keys stand in one array, sorted by (key, pane), with only the panes that are present. A window of a
+key is then a range of leaves, and its length may differ from key to key. Inner nodes that straddle two keys are
+computed and never read: no range reaches across a key.
+
+Level 0 is the leaves; node `i` of level `l` combines the leaves `[i * 2**l, (i + 1) * 2**l)`. The levels lie one
+after the other in one flat array per state column (figure 8 of the paper).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muntin.arrays import Array, Combine, Int64Array, State
+
+
+class FlatTree:
+    """Answers ranges of leaves in O(log longest range) vectorised steps, whatever their number."""
+
+    def __init__(self, leaves: State, combine: Combine, longest: int) -> None:
+        """`longest` is the longest range that will be asked: levels above its logarithm are never read."""
+        self._combine = combine
+        levels = [leaves]
+        offsets = [0]
+        size = len(leaves[0])
+        span = 2
+        while span <= min(longest, len(leaves[0])):
+            below = levels[-1]
+            pairs = len(below[0]) // 2
+            left = tuple(column[0 : 2 * pairs : 2] for column in below)
+            right = tuple(column[1 : 2 * pairs : 2] for column in below)
+            # Sums over two keys may overflow or be inf - inf: such nodes are never read.
+            with np.errstate(all="ignore"):
+                levels.append(combine(left, right))
+            offsets.append(size)
+            size += pairs
+            span *= 2
+        self._offsets = np.array(offsets, dtype=np.int64)
+        self._nodes: State = (
+            leaves if len(levels) == 1 else tuple(np.concatenate(columns) for columns in zip(*levels, strict=True))
+        )
+
+    def ranges(self, begin: Int64Array, end: Int64Array) -> State:
+        """The combination of the leaves `[begin[q], end[q])`, in order, for every query `q`. No range may be empty.
+
+        As in the paper's figure 11, each query takes the largest aligned node that begins where it stands and does
+        not reach past its end, and moves on behind it; all queries take their step at the same time.
+        """
+        position = begin.astype(np.int64)
+        node, span = self._widest_nodes(position, end)
+        answer: list[Array] = [column[node] for column in self._nodes]
+        position += span
+        active = np.flatnonzero(position < end)
+        while len(active):
+            node, span = self._widest_nodes(position[active], end[active])
+            step = self._combine(
+                tuple(column[active] for column in answer), tuple(column[node] for column in self._nodes)
+            )
+            for column, update in zip(answer, step, strict=True):
+                column[active] = update
+            position[active] += span
+            active = active[position[active] < end[active]]
+        return tuple(answer)
+
+    def _widest_nodes(self, position: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The flat index and the span of the widest node that starts at each position and stays before its end."""
+        fits = _floor_log2(end - position)
+        aligned = np.where(position == 0, fits, _floor_log2(position & -position))
+        level = np.minimum(np.minimum(fits, aligned), len(self._offsets) - 1)
+        return self._offsets[level] + (position >> level), np.left_shift(1, level)
+
+
+def _floor_log2(values: Int64Array) -> Int64Array:
+    # frexp is exact for the leaf counts that fit in memory: 2**52 and more never occur.
+    return np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64) - 1
