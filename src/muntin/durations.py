@@ -81,5 +81,5 @@ def describe(length: int) -> str:
     for unit in _PRINTED:
         amount, rest = divmod(rest, _UNITS[unit])
         if amount:
-            parts.append(f"{amount} {unit}{'s' if amount != 1 else ''}")
-    return sign + " ".join(parts)
+            parts.append(f"{sign}{amount} {unit}{'s' if amount != 1 else ''}")
+    return " ".join(parts)

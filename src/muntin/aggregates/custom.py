@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -199,6 +200,8 @@ def _sample(kind: pa.DataType, column: str) -> Array:
         raise MuntinError(
             f"a custom aggregate cannot read column {column!r} of type {kind}; select a field of it, or cast it."
         )
+    if pa.types.is_decimal(kind):
+        return as_numpy(pa.array([Decimal(digit).scaleb(-kind.scale) for digit in (1, 2, 3, 4)], kind))
     return as_numpy(pa.array([1, 2, 3, 4]).cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind))
 
 
@@ -218,11 +221,19 @@ def _check_state(state: State, what: str) -> None:
                 f"{what} of a custom aggregate must return arrays with one value per tuple: "
                 f"{_SAMPLE} tuples gave an array of shape {column.shape}."
             )
-        if column.dtype.kind not in "biufmM":
+        if column.dtype.kind not in "biufmM" or not _has_arrow_form(column):
             raise MuntinError(
                 f"{what} of a custom aggregate returned an array of {column.dtype}; "
                 "a state is made of numbers, booleans or times: encode other values first."
             )
+
+
+def _has_arrow_form(column: Array) -> bool:
+    try:
+        pa.array(column)
+    except pa.ArrowException:  # times in minutes, swapped bytes, long doubles
+        return False
+    return True
 
 
 def _describe(state: Any) -> str:

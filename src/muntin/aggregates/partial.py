@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Int64Array, State, fold_runs
+from muntin.arrays import Float64Array, Int64Array, State, fold_runs
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,20 @@ class FloatSum(ColumnPartial):
 
     def lift(self, rows: Rows) -> State:
         groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
-        return (np.bincount(groups, weights=weights, minlength=rows.group_count),)
+        return (_sums(groups, weights, rows.group_count),)
 
     def combine(self, left: State, right: State) -> State:
-        return (left[0] + right[0],)
+        with np.errstate(all="ignore"):  # inf - inf is NaN, as in Spark: no reason to warn
+            return (left[0] + right[0],)
 
     def reduce(self, state: State, starts: Int64Array) -> State:
-        return (np.add.reduceat(state[0], starts),)
+        with np.errstate(all="ignore"):
+            return (np.add.reduceat(state[0], starts),)
+
+
+def _sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
+    # Of no tuples at all, bincount makes integers.
+    return np.bincount(groups, weights=weights, minlength=group_count).astype(np.float64, copy=False)
 
 
 _HALF = 32
@@ -168,8 +175,8 @@ class Moments(ColumnPartial):
         groups, numbers = rows.select(self.inputs, self.where, rows.numbers(self.column))
         count = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
         with np.errstate(all="ignore"):
-            mean = np.bincount(groups, weights=numbers, minlength=rows.group_count) / np.maximum(count, 1)
-            squares = np.bincount(groups, weights=(numbers - mean[groups]) ** 2, minlength=rows.group_count)
+            mean = _sums(groups, numbers, rows.group_count) / np.maximum(count, 1)
+            squares = _sums(groups, (numbers - mean[groups]) ** 2, rows.group_count)
         return (count, mean, squares)
 
     def combine(self, left: State, right: State) -> State:

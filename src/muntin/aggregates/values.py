@@ -63,7 +63,8 @@ def valid_mask(array: pa.Array) -> BoolArray | None:
 
 def float_order_keys(values: Float64Array) -> Int64Array:
     """IEEE 754 bits sort like the numbers once the bits of negative ones are flipped; NaN becomes the largest."""
-    canonical = np.where(np.isnan(values), np.nan, values + 0.0)  # + 0.0 turns -0.0 into 0.0, as Spark does
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        canonical = np.where(np.isnan(values), np.nan, values + 0.0)  # + 0.0 turns -0.0 into 0.0, as Spark does
     bits = canonical.view(np.int64)
     return np.where(bits < 0, bits ^ _SIGN, bits)
 
@@ -100,7 +101,7 @@ def from_order_keys(keys: Int64Array, kind: pa.DataType, dictionary: pa.Array | 
 
 
 def ranked(array: pa.Array) -> tuple[Int64Array, pa.Array]:
-    """The rank of every value in a sorted dictionary, and that dictionary; nulls get rank 0."""
+    """The rank of every value in a sorted dictionary, and that dictionary; nulls get an arbitrary rank."""
     encoded = array.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank = np.zeros(max(len(order), 1), dtype=np.int64)

@@ -52,7 +52,7 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
             "Install the Muntin that wrote it, or a newer one."
         )
     body = memoryview(sealed)[_HEADER.size :]
-    if zlib.crc32(body) != checksum or found != kind:
+    if version < 1 or zlib.crc32(body) != checksum or found != kind:
         raise StateError(f"A value in Muntin's state is damaged: its checksum does not match. {remedy}")
     return body
 
