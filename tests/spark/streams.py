@@ -34,9 +34,7 @@ class Feed:
             self._count += 1
 
     def stream(self) -> DataFrame:
-        return (
-            self._spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1).parquet(str(self._folder))
-        )
+        return self._spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1).parquet(str(self._folder))
 
     def table(self) -> DataFrame:
         return self._spark.read.schema(self._schema).parquet(str(self._folder))

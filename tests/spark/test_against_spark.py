@@ -190,7 +190,10 @@ def test_every_aggregate_on_a_stream_with_a_restart(spark: SparkSession, here: P
         [pa.concat_tables([late, batch(50, 80)]), batch(0, 0, 0), batch(60, 120)],
         [late, batch(100, 140)],
     ]
-    windows = [W.sliding("10 seconds", "3 seconds", offset="1 second", name="ten"), W.tumbling("8 seconds", name="eight")]
+    windows = [
+        W.sliding("10 seconds", "3 seconds", offset="1 second", name="ten"),
+        W.tumbling("8 seconds", name="eight"),
+    ]
     check_stream(spark, here, parts, windows, "5 seconds")
 
 
@@ -202,7 +205,12 @@ def test_every_aggregate_on_a_stream_with_a_restart(spark: SparkSession, here: P
     seed=st.integers(0, 2**32),
 )
 def test_any_disorder_and_any_batches(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, window: W.TimeWindow, delay: int, cuts: list[int], seed: int
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    window: W.TimeWindow,
+    delay: int,
+    cuts: list[int],
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     batches = [random_rows(rng, max(count, 1), 0, (index + 1) * 20 * SECOND) for index, count in enumerate(cuts)]

@@ -48,6 +48,6 @@ def compare(ours: pa.Table, theirs: pa.Table) -> Comparison:
 def _equal(left: pa.Array, right: pa.Array) -> Array:
     if pa.types.is_floating(left.type):
         a, b = (np.asarray(each.fill_null(np.nan)) for each in (left, right))
-        return np.isclose(a, b, rtol=ROUNDING, atol=0, equal_nan=True)
+        return np.asarray(np.isclose(a, b, rtol=ROUNDING, atol=0, equal_nan=True))
     both_null = pc.and_(left.is_null(), right.is_null())
     return np.asarray(pc.or_(pc.fill_null(pc.equal(left, right), False), both_null))

@@ -16,7 +16,7 @@ from muntin.demo import compare, flights, plot, queries, show, worst
 from muntin.demo.follow import Run, Standing, look_at_muntin, look_at_spark, run_to_end
 from muntin.demo.quiet import last_lines, stderr_to
 from muntin.demo.show import Race
-from muntin.spark.session import PARTITIONS
+from muntin.spark.session import PARTITIONS, partitions
 from muntin.windows import TimeWindow
 
 WORST_DAYS_EACH = 3
@@ -60,10 +60,9 @@ class _Demo:
 
     def _race(self, spark: SparkSession, rows: int) -> int:
         with show.progress(self._console, rows) as add:
-            ours = self._muntin(spark, add("[bold cyan]Muntin[/] all three"))
+            ours = self._muntin(spark, add("[bold cyan]Muntin all three[/]"))
             theirs = {
-                window.title: self._spark(spark, window, add(f"[bold]Spark[/]  {window.title}"))
-                for window in queries.WINDOWS
+                window.title: self._spark(spark, window, add(f"Spark  {window.title}")) for window in queries.WINDOWS
             }
         answers = self._answers(spark)
         races = []
@@ -74,8 +73,8 @@ class _Demo:
         days = worst.worst_days(answers[queries.DAY.title], answers[queries.WEEK.title], WORST_DAYS_EACH)
         show.worst_days(self._console, days)
         picture = self._out / "flights.png"
-        plot.draw(answers, picture)
-        self._console.print(f"\nThe year as a picture: [bold]{picture}[/]   Spark's log: {self._out / 'spark.log'}")
+        plot.draw(answers, days, picture)
+        self._console.print(f"The year as a picture: [bold]{picture}[/]\nSpark's own log: {self._out / 'spark.log'}")
         return 0 if all(race.comparison.agrees for race in races) else 1
 
     def _muntin(self, spark: SparkSession, report: Callable[[Standing], None]) -> Run:
@@ -85,7 +84,7 @@ class _Demo:
 
     def _spark(self, spark: SparkSession, window: TimeWindow, report: Callable[[Standing], None]) -> Run:
         session = spark.newSession()
-        session.conf.set(PARTITIONS, spark.conf.get(PARTITIONS))
+        session.conf.set(PARTITIONS, partitions(spark))
         results = queries.with_spark(flights.stream(session, self._files), window)
         return run_to_end(results, self._temporary / window.title, look_at_spark, report)
 

@@ -1,28 +1,28 @@
-"""What the demo prints."""
+"""What the demo prints; all of it fits 80 columns."""
 
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
 from muntin.demo import queries
 from muntin.demo.compare import Comparison
 from muntin.demo.follow import Run, Standing
-from muntin.demo.worst import WorstDay
+from muntin.demo.worst import CITIES, WorstDay
 from muntin.durations import describe
 from muntin.windows import TimeWindow
 
-CITIES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
-_LONGEST_BAR = 16
+_LONGEST_BAR = 10
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,18 @@ class Race:
 
 
 def welcome(console: Console, rows: int, files: int) -> None:
-    query = inspect.getsource(queries.with_muntin)
-    windows = ", ".join(f"{describe(window.size)} every {describe(window.slide)}" for window in queries.WINDOWS)
+    body = inspect.getsource(queries.with_muntin).partition("\n")[2]
     console.print(
         Panel(
             Group(
-                f"[bold]{rows:,} flights[/] that were to leave New York in 2013, streamed in {files} monthly files in "
-                "the order in which they were reported: a delayed flight comes late, so the stream is out of order.",
-                f"\nOne Muntin query answers three sliding windows per airport: [bold]{windows}[/].\n",
-                Syntax(query, "python", background_color="default"),
+                f"[bold]{rows:,} flights[/] from New York in 2013, as a stream of {files} monthly files. They come in "
+                "the order in which they were reported, a delayed flight only when it leaves at last: the stream is "
+                "out of order, as streams are.",
+                "",
+                "One query answers three sliding windows per airport:",
+                *(f"  [cyan]{each.title:>7}[/] every {describe(each.slide)}" for each in queries.WINDOWS),
+                "",
+                Syntax(textwrap.dedent(body).rstrip(), "python", background_color="default"),
             ),
             title="[bold]muntin demo[/]",
             border_style="cyan",
@@ -58,14 +61,14 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[str], Callable[[
     display = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=18),
+        BarColumn(bar_width=8),
         TextColumn("{task.fields[standing]}"),
         TimeElapsedColumn(),
         console=console,
     )
 
     def add(title: str) -> Callable[[Standing], None]:
-        task = display.add_task(title, total=rows, standing="[dim]starting …")
+        task = display.add_task(title, total=rows, standing="[dim]starting[/]")
 
         def show(standing: Standing) -> None:
             display.update(task, completed=standing.rows, standing=_standing(standing))
@@ -78,101 +81,106 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[str], Callable[[
 
 def _standing(standing: Standing) -> str:
     if not standing.batches:
-        return "[dim]first batch …"
-    parts = [
-        f"{standing.batches:>2} batches",
-        f"{standing.closed:>7,} windows closed",
-        f"state {standing.state_bytes / 1000:>5,.0f} KB",
-    ]
-    if standing.late is not None:
-        parts.append(f"{standing.late} late")
-    return " [dim]·[/] ".join(parts)
+        return "[dim]warming up in the first batch[/]"
+    late = "" if standing.late is None else f" [dim]·[/] {standing.late} late"
+    return (
+        f"{standing.batches:>2} batches [dim]·[/] {standing.closed:>7,} closed "
+        f"[dim]·[/] {standing.state_bytes / 1000:>5,.0f} KB{late}"
+    )
 
 
 def race(console: Console, ours: Run, races: list[Race]) -> None:
-    """The answers and the times of both, and what the times are."""
-    table = Table(title="\nThe same answer, twice", title_style="bold", header_style="dim", show_footer=True)
-    spark_steady = sum(each.spark.steady for each in races)
-    spark_total = sum(each.spark.total for each in races)
-    table.add_column("window", footer="all three")
-    table.add_column("windows hold a row", justify="right", footer=f"{sum(r.window.copies for r in races)}")
-    table.add_column("results compared", justify="right", footer=f"{sum(r.comparison.rows for r in races):,}")
-    table.add_column("equal", justify="right", footer=_verdict(all(r.comparison.agrees for r in races)))
-    table.add_column("Spark, steady", justify="right", footer=f"{spark_steady:.1f} s")
-    table.add_column("Spark, total", justify="right", footer=f"{spark_total:.1f} s")
-    table.add_column("Muntin, steady", justify="right", style="cyan", footer=f"[bold cyan]{ours.steady:.1f} s")
-    table.add_column("Muntin, total", justify="right", style="cyan", footer=f"[cyan]{ours.total:.1f} s")
+    """The times of both and whether they agree, with what the times are."""
+    agree = all(each.comparison.agrees for each in races)
+    compared = sum(each.comparison.rows for each in races)
+    table = Table(box=box.SIMPLE_HEAD, title="\nThe same answers, twice", title_style="bold", header_style="dim")
+    table.add_column("query", no_wrap=True)
+    for title in ("copies of a row", "results", "equal", "steady", "total"):
+        table.add_column(title, justify="right")
     for each in races:
         table.add_row(
-            f"{describe(each.window.size)} every {describe(each.window.slide)}",
+            f"Spark   {describe(each.window.size)} every {describe(each.window.slide)}",
             f"{each.window.copies}",
             f"{each.comparison.rows:,}",
-            _verdict(each.comparison.agrees),
+            _mark(each.comparison.agrees),
             f"{each.spark.steady:.1f} s",
             f"{each.spark.total:.1f} s",
-            "│",
-            "│",
         )
+    table.add_section()
+    steady, total = sum(each.spark.steady for each in races), sum(each.spark.total for each in races)
+    copies = sum(each.window.copies for each in races)
+    table.add_row("Spark   all three", f"{copies}", f"{compared:,}", "", f"{steady:.1f} s", f"{total:.1f} s")
+    table.add_row(
+        "Muntin  all three",
+        "1",
+        f"{compared:,}",
+        _mark(agree),
+        f"{ours.steady:.1f} s",
+        f"{ours.total:.1f} s",
+        style="bold cyan",
+    )
     console.print(table)
-    for each in races:
-        if not each.comparison.agrees:
-            console.print(
-                f"[bold red]The answers for {each.window.title} differ:[/] Muntin has {each.comparison.rows:,} rows, "
-                f"Spark {each.comparison.other_rows:,}, and {each.comparison.same:,} are the same."
-            )
+    console.print(_verdict(races, agree, compared))
+    console.print(_conclusion(ours, races, steady))
     console.print(
-        "[dim]Total: from start to end of a query. Steady: its batches after the first, which warms up Java and the "
-        "Python workers. Muntin ran first, in one query, on a cold Java; Spark's queries ran one after the other, "
-        "with Spark's default state store and the same number of partitions.[/]"
+        "[dim]Total: from start to end of a query. Steady: its batches after the first, in which Java and the Python "
+        "workers warm up. Muntin went first, with a cold Java. Spark's queries ran one after the other, each with "
+        "Spark's default state store; both sides had the same number of partitions.[/]"
     )
-    console.print(_summary(ours, races, spark_steady))
 
 
-def _verdict(agrees: bool) -> str:
-    return "[green]✓ every row[/]" if agrees else "[bold red]✗[/]"
+def _mark(agrees: bool) -> str:
+    return "[green]✓[/]" if agrees else "[bold red]✗[/]"
 
 
-def _summary(ours: Run, races: list[Race], spark_steady: float) -> Text:
-    text = Text()
-    if spark_steady >= ours.steady:
-        text.append(f"Steady, Muntin took 1/{spark_steady / ours.steady:.1f} of Spark's time for all three. ", "bold")
-    else:
-        text.append("Steady, plain Spark was the faster one here. ", "bold")
+def _verdict(races: list[Race], agree: bool, compared: int) -> str:
+    if agree:
+        return f"[green]✓[/] Compared row by row: all {compared:,} results are equal."
+    return "\n".join(
+        f"[bold red]✗ The answers for {each.window.title} differ:[/] Muntin has {each.comparison.rows:,} rows, "
+        f"Spark {each.comparison.other_rows:,}, and {each.comparison.same:,} are the same."
+        for each in races
+        if not each.comparison.agrees
+    )
+
+
+def _conclusion(ours: Run, races: list[Race], spark_steady: float) -> str:
+    """What the times say, also where they speak for Spark."""
+    times = spark_steady / ours.steady
+    parts = [f"[bold]Muntin was {times:.1f} times as fast[/]" if times >= 1 else "[bold]Plain Spark was faster here[/]"]
+    parts.append("in the steady state, for all three.")
     faster = [each.window.title for each in races if each.spark.steady < ours.steady]
-    if faster:
-        text.append(
-            f"For {' or '.join(faster)} alone plain Spark is faster: a file of this size costs Muntin little more than "
-            "the fixed price of its batches. "
+    if faster and times >= 1:
+        parts.append(
+            f"For {' or '.join(faster)} alone Spark is faster: with so few rows, Muntin's time is nearly all the "
+            "fixed price of a batch."
         )
-    text.append(
-        "Spark's time grows with how many windows hold a row, because it copies the row into each; Muntin's does not."
-    )
-    return text
+    parts.append("Spark copies a row into every window that holds it, and pays for each copy; Muntin never does.")
+    return " ".join(parts)
 
 
 def worst_days(console: Console, days: list[WorstDay]) -> None:
-    table = Table(title="\nThe worst 24 hours of 2013", title_style="bold", header_style="dim")
-    table.add_column("airport")
-    table.add_column("from", justify="right")
-    table.add_column("flights", justify="right")
-    table.add_column("cancelled", justify="right")
-    table.add_column("mean delay")
-    table.add_column("the week's", justify="right")
-    table.add_column("worst flight", justify="right")
+    table = Table(box=box.SIMPLE_HEAD, title="\nThe worst 24 hours of 2013", title_style="bold", header_style="dim")
+    table.add_column("airport", style="bold")
+    for title in ("from", "flights", "cancelled"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("mean delay", no_wrap=True)
+    for title in ("its week", "longest"):
+        table.add_column(title, justify="right", no_wrap=True)
     most = max((day.mean_delay for day in days), default=1)
-    previous = None
+    previous = ""
     for day in days:
-        if previous not in (None, day.airport):
+        if previous not in ("", day.airport):
             table.add_section()
         bar = "━" * max(1, round(day.mean_delay / most * _LONGEST_BAR))
         table.add_row(
-            f"[bold]{CITIES.get(day.airport, day.airport)}[/]" if day.airport != previous else "",
-            f"{day.start:%a} {day.start.day:>2} {day.start:%b, %H:%M}",
+            CITIES.get(day.airport, day.airport) if day.airport != previous else "",
+            f"{day.start.day} {day.start:%b %H:%M}",
             f"{day.flights}",
-            f"{day.cancelled_share:.0%}" if day.cancelled else "[dim]–[/]",
-            f"[red]{bar:<{_LONGEST_BAR}}[/] [bold]{day.mean_delay:3.0f} min[/]",
+            f"{day.cancelled_share:.0%}",
+            f"[red]{bar:<{_LONGEST_BAR}}[/] {day.mean_delay:3.0f} min",
             f"{day.week_mean:.0f} min",
-            f"{day.worst_delay // 60} h {day.worst_delay % 60:02} min",
+            f"{day.worst_delay // 60}h {day.worst_delay % 60:02}m",
         )
         previous = day.airport
     console.print(table)

@@ -1,0 +1,120 @@
+"""Bad arguments fail when the query is built, and the message names the argument, the value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import MuntinError
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.spark.session import PROVIDER
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> DataFrame:
+    return spark.range(3).select(
+        F.timestamp_seconds("id").alias("ts"),
+        F.lit("a").alias("route"),
+        F.lit(1.5).alias("fare"),
+        F.lit(1).cast("decimal(10,2)").alias("price"),
+        F.array(F.lit(1)).alias("tags"),
+        F.lit("x").alias("window"),
+        F.lit("x").alias("Late"),
+    )
+
+
+FIVE = W.tumbling("5 seconds")
+Build = Callable[[DataFrame], Any]
+
+MISTAKES: dict[str, tuple[Build, str]] = {
+    "unknown time": (lambda t: muntin.over(t, FIVE, time="tz"), "time column 'tz' is not in the data.*'ts'"),
+    "unknown key": (lambda t: muntin.over(t, FIVE, time="ts", by="rout"), "by column 'rout'.*mean 'route'"),
+    "unknown column": (lambda t: agg(t, n=A.sum("fair")), "'fair' is not in the data.*mean 'fare'"),
+    "time of a wrong type": (lambda t: muntin.over(t, FIVE, time="route"), "'route' is of type string.*to_timestamp"),
+    "sum of a string": (lambda t: agg(t, n=A.sum("route")), "n: sum needs a number, but column 'route'"),
+    "sum of a decimal": (lambda t: agg(t, n=A.sum("price")), "decimal column 'price'.*cast it to double"),
+    "min of an array": (lambda t: agg(t, n=A.min("tags")), "column 'tags' is of type list"),
+    "array as a key": (lambda t: muntin.over(t, FIVE, time="ts", by="tags"), "'tags'.*cannot be a key"),
+    "zero size": (lambda t: W.tumbling("0 seconds"), "size must be longer than zero, got '0 seconds'"),
+    "negative size": (lambda t: W.sliding("-5 seconds", "1 second"), "size must be longer.*'-5 seconds'"),
+    "zero slide": (lambda t: W.sliding("5 seconds", "0 seconds"), "slide must be longer than zero"),
+    "a month": (lambda t: W.tumbling("1 month"), "size is '1 month'.*'30 days'"),
+    "a number as a size": (lambda t: W.tumbling(5), "size must be a duration.*got 5"),  # type: ignore[arg-type]
+    "nonsense": (lambda t: W.tumbling("5 parsecs"), "size is '5 parsecs'"),
+    "zero watermark": (lambda t: muntin.over(t, FIVE, time="ts", watermark="0 seconds"), "watermark must be longer"),
+    "negative watermark": (lambda t: muntin.over(t, FIVE, time="ts", watermark="-1 day"), "watermark.*'-1 day'"),
+    "no window": (lambda t: muntin.over(t, time="ts"), "windows is empty"),
+    "no window at all": (lambda t: muntin.over(t, "5 minutes", time="ts"), "'5 minutes' is not a window"),  # type: ignore[arg-type]
+    "two windows of a name": (lambda t: muntin.over(t, FIVE, FIVE, time="ts"), "Two windows are called"),
+    "no data": (lambda t: muntin.over([1], FIVE, time="ts"), "data must be a Spark DataFrame.*got list"),  # type: ignore[arg-type]
+    "nothing to compute": (lambda t: muntin.over(t, FIVE, time="ts").to_df(), "call .agg"),
+    "no aggregate": (lambda t: agg(t, n=F.count("fare")), "n=.*is not an aggregate"),
+    "a reserved name": (lambda t: agg(t, window_id=A.count()), "'window_id' is a column that results have"),
+    "a name of a key": (lambda t: agg(t, route=A.count()), "'route' is a key column already"),
+    "a key with a reserved name": (lambda t: muntin.over(t, FIVE, time="ts", by="window"), "'window' has the name"),
+    "a key twice": (lambda t: muntin.over(t, FIVE, time="ts", by=["route", "route"]), "'route' twice"),
+    "an aggregate twice": (lambda t: agg(t, n=A.count()).agg(n=A.count()), "aggregate 'n' already"),
+    "a filter over an unknown column": (lambda t: agg(t, n=A.count(where="fair > 1")), "where='fair > 1'"),
+    "a filter that is no condition": (lambda t: agg(t, n=A.count(where="fare + 1")), "where='fare.*true or false"),
+    "a filter of another type": (lambda t: agg(t, n=A.count(where=7)), "where must be a SQL condition.*got 7"),
+    "a late policy": (lambda t: agg(t, n=A.count()).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]
+    "a custom aggregate that changes shape": (
+        lambda t: agg(t, n=A.custom(lambda fare: (fare, fare), lambda a, b: (a[0],), lambda s: s[0])),
+        "combine of a custom aggregate must return the same state.*2 arrays.*1 arrays",
+    ),
+    "a custom aggregate with an unknown column": (
+        lambda t: agg(t, n=A.custom(lambda fair: fair, lambda a, b: a, lambda s: s)),
+        "'fair' is not in the data",
+    ),
+}
+
+
+def agg(table: DataFrame, **named: Any) -> muntin.Query:
+    return muntin.over(table, FIVE, time="ts", by="route").agg(**named)
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_a_mistake_is_named(table: DataFrame, mistake: str) -> None:
+    build, message = MISTAKES[mistake]
+    with pytest.raises(MuntinError, match=f"(?s){message}"):
+        build(table)
+
+
+def test_a_stream_needs_a_watermark(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(MuntinError, match="watermark is missing.*'10 minutes'"):
+        muntin.over(stream, FIVE, time="timestamp")
+
+
+def test_a_stream_needs_a_configured_session(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    query = muntin.over(stream, FIVE, time="timestamp", watermark="1 second").agg(n=A.count())
+    configured = spark.conf.get(PROVIDER)
+    spark.conf.unset(PROVIDER)
+    try:
+        with pytest.raises(MuntinError, match="call muntin.configure"):
+            query.to_df()
+    finally:
+        spark.conf.set(PROVIDER, str(configured))
+    assert query.to_df().isStreaming
+
+
+def test_a_query_is_a_value(table: DataFrame) -> None:
+    base = muntin.over(table, FIVE, time="ts", by="route")
+    one = base.agg(a=A.count())
+    two = one.agg(b=A.mean("fare"))
+    assert (list(base.aggregates), list(one.aggregates), list(two.aggregates)) == ([], ["a"], ["a", "b"])
+
+
+def test_explain_says_what_will_happen(table: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    query = muntin.over(table, W.sliding("1 hour", "1 minute", name="hour"), FIVE, time="ts", by="route")
+    query.agg(n=A.count(), m=A.mean("fare")).explain()
+    said = capsys.readouterr().out
+    for fact in ("Panes of 5 seconds", "hour: 720 panes per window", "forward-context-free", "copy every row 61 times"):
+        assert fact in said

@@ -1,0 +1,105 @@
+"""Keys of every type that Spark groups by, from none to very many."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from tests.spark.streams import assert_same, keyed
+
+NAN, INF = float("nan"), float("inf")
+DAY = dt.date(2024, 2, 29)
+NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 5)
+
+KEYS: dict[str, list[Any]] = {
+    "string": ["a", "", None, "ä", "a\x00b"],
+    "int": [1, -1, 0, None, 2**31 - 1],
+    "bigint": [2**62, -(2**63), 0, None],
+    "smallint": [1, None, -5],
+    "date": [DAY, None, dt.date(1, 1, 1)],
+    "timestamp": [NOON, None, dt.datetime(1960, 1, 1)],
+    "timestamp_ntz": [NOON, None],
+    "boolean": [True, False, None],
+    "double": [0.0, -0.0, NAN, -NAN, INF, -INF, 1.5, None],
+    "float": [0.1, -0.0, 0.0, NAN, None],
+    "decimal(20,3)": [Decimal("1.500"), Decimal("-7.000"), None],
+    "binary": [bytearray(b"a"), bytearray(b""), None],
+    "struct<a:int,b:struct<c:string,d:double>>": [
+        (1, ("x", -0.0)),
+        (1, ("x", 0.0)),
+        (1, (None, NAN)),
+        (None, ("x", 0.0)),
+        (None, None),
+        None,
+    ],
+}
+
+
+def compare(frame: DataFrame, *keys: str) -> None:
+    """Rows with the key as a string of SQL, so that the judge's idea of equal keys is the only one."""
+    ours = muntin.over(frame, W.sliding("10 seconds", "5 seconds"), time="ts", by=keys).agg(n=A.count(), s=A.sum("v"))
+    judge = frame.groupBy(F.window("ts", "10 seconds", "5 seconds"), *keys).agg(
+        F.count(F.lit(1)).alias("n"), F.sum("v").alias("s")
+    )
+    shown = [F.col(key).cast("string").alias(key) for key in keys]
+    left = keyed(ours.to_df().select("window", *shown, "n", "s").collect(), *keys)
+    right = keyed(judge.select("window", *shown, "n", "s").collect(), *keys)
+    assert right
+    assert_same(left, right)
+
+
+def rows(spark: SparkSession, values: list[Any], kind: str) -> DataFrame:
+    many = [(index, value) for index, value in enumerate(values * 5)]
+    frame = spark.createDataFrame(many, f"v int, k {kind}")
+    return frame.withColumn("ts", F.timestamp_seconds(F.col("v") % 13 - 6))
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_a_key_of_every_type(spark: SparkSession, kind: str) -> None:
+    compare(rows(spark, KEYS[kind], kind), "k")
+
+
+def test_several_keys_and_none(spark: SparkSession) -> None:
+    frame = rows(spark, KEYS["double"], "double").withColumn("name", F.concat(F.lit("n"), F.col("v") % 3))
+    compare(frame.withColumn("even", F.col("v") % 2 == 0), "name", "k", "even")
+    compare(frame)
+
+
+def test_a_key_that_is_also_aggregated_and_the_time_as_a_key(spark: SparkSession) -> None:
+    frame = rows(spark, KEYS["int"], "int")
+    compare(frame, "v")
+    compare(frame, "ts", "k")
+
+
+def test_very_many_keys(spark: SparkSession) -> None:
+    """A million keys, each in a window or two: far more pairs than the dense table of the pane stage holds."""
+    frame = spark.range(0, 1_500_000).select(
+        (F.col("id") % 1_000_000).alias("k"), F.timestamp_seconds(F.col("id") % 20).alias("ts"), F.col("id").alias("v")
+    )
+    ours = muntin.over(frame, W.sliding("10 seconds", "5 seconds"), time="ts", by="k").agg(n=A.count(), s=A.sum("v"))
+    judge = frame.groupBy(F.window("ts", "10 seconds", "5 seconds"), "k").agg(
+        F.count(F.lit(1)).alias("n"), F.sum("v").alias("s")
+    )
+    differ = ours.to_df().select(*judge.columns).exceptAll(judge).count()
+    assert differ == 0
+    assert ours.to_df().count() == judge.count()
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_windows_have_the_type_of_the_time(spark: SparkSession, kind: str) -> None:
+    frame = rows(spark, KEYS["int"], "int").withColumn("ts", F.col("ts").cast(kind))
+    result = muntin.over(frame, W.tumbling("5 seconds"), time="ts").agg(n=A.count(), when=A.argmax("v")).to_df()
+    assert result.schema["window"].dataType["start"].dataType.simpleString() == kind
+    assert result.schema["when"].dataType.simpleString() == kind
+    judge = frame.groupBy(F.window("ts", "5 seconds")).agg(
+        F.count(F.lit(1)).alias("n"), F.min_by("ts", F.struct(-F.col("v"), "ts")).alias("when")
+    )
+    assert_same(keyed(result.collect()), keyed(judge.collect()))

@@ -1,0 +1,176 @@
+"""What is particular to streams: late and bad rows, counters, idle shards, replays, other checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from tests.spark.streams import Feed, assert_same, keyed, results, run
+
+SCHEMA = "ts timestamp, k string, v long"
+
+
+def batch(*rows: tuple[float | None, str | None, int | None]) -> pa.Table:
+    times, keys, values = zip(*rows, strict=True)
+    micros = [None if time is None else round(time * 1e6) for time in times]
+    return pa.table(
+        {
+            "ts": pa.array(micros, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+            "k": pa.array(keys, pa.string()),
+            "v": pa.array(values, pa.int64()),
+        }
+    )
+
+
+@pytest.fixture
+def feed(spark: SparkSession, here: Path) -> Feed:
+    return Feed(spark, here / "in", SCHEMA)
+
+
+def counted(frame: DataFrame, *windows: W.TimeWindow, delay: str = "2 seconds") -> muntin.Query:
+    return muntin.over(frame, *windows, time="ts", watermark=delay, by="k").agg(n=A.count(), s=A.sum("v"))
+
+
+def test_a_late_row_counts_in_the_windows_that_are_open(spark: SparkSession, here: Path, feed: Feed) -> None:
+    #      t:   0        10        20        30
+    #  [0,20)   |------------------|
+    #  [10,30)            |------------------|
+    feed.add(batch((1, "a", 1), (23, "a", 2)))  # the watermark goes to 21: [0, 20) closes
+    feed.add(batch((21.5, "a", 0)))
+    feed.add(batch((12, "a", 4), (2, "a", 8), (3, "b", 16), (None, "a", 32)))  # 12: only in [10, 30); 2, 3: nowhere
+    feed.add(batch((40, "a", 64)))
+    query = counted(feed.stream(), W.sliding("20 seconds", "10 seconds")).late("emit")
+    frame = query.to_df()
+    handle = run(frame, here / "ours")
+    rows = results(spark, frame, here / "ours")
+    windows = {row.window.start.timestamp(): row.s for row in rows if row.window is not None}
+    assert windows == {-10: 1, 0: 1, 10: 2 + 4}
+    late = sorted((row.k, row.late.v, row.late.ts.timestamp()) for row in rows if row.window is None)
+    assert late == [("a", 8, 2.0), ("b", 16, 3.0)]
+    progress = muntin.progress(handle)
+    assert (progress.rows, progress.late_rows, progress.bad_rows) == (7, 2, 1)
+    per_batch = [report["observedMetrics"]["muntin"]["late_rows"] for report in handle.recentProgress]
+    assert sum(per_batch) == 2
+
+
+def test_rows_between_windows_are_counted_apart(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch((1, "a", 1), (7, "a", 2), (11, "b", 4)), batch((30, "a", 8)))
+    frame = counted(feed.stream(), W.sliding("5 seconds", "10 seconds")).to_df()
+    handle = run(frame, here / "ours")
+    assert {(r.window.start.timestamp(), r.k): r.s for r in results(spark, frame, here / "ours")} == {
+        (0, "a"): 1,
+        (10, "b"): 4,
+    }
+    assert muntin.progress(handle).outside_rows == 1
+    assert muntin.progress(handle).late_rows == 0
+
+
+def test_shards_without_rows_close_their_windows(spark: SparkSession, here: Path, feed: Feed) -> None:
+    """One key goes on alone; the windows of all the others close all the same, in the batch in which Spark's do."""
+    keys = [f"key-{index}" for index in range(20)]
+    feed.add(batch(*((1.0, key, 1) for key in keys)), batch((12, "key-0", 1)), batch((12.001, "key-0", 1)))
+    feed.add(batch((12.003, "key-0", 1)), batch((30, "key-0", 1)), batch((30.001, "key-0", 1)))
+    window = W.tumbling("10 seconds")
+    by_batch: dict[str, dict[int, set[Any]]] = {}
+    judge = feed.stream().withWatermark("ts", "2 seconds").groupBy(F.window("ts", "10 seconds"), "k").count()
+    for name, frame in (("ours", counted(feed.stream(), window).to_df()), ("spark", judge)):
+        seen: dict[int, set[Any]] = {}
+
+        def collect(part: DataFrame, number: int, seen: dict[int, set[Any]] = seen) -> None:
+            seen[number] = {(row.window.start, row.k) for row in part.collect()}
+
+        _start(frame.writeStream.foreachBatch(collect), here / name).awaitTermination()
+        by_batch[name] = seen
+    assert by_batch["ours"] == by_batch["spark"]
+    assert max(len(found) for found in by_batch["ours"].values()) == 20
+
+
+def _start(writer: Any, place: Path) -> Any:
+    return writer.option("checkpointLocation", str(place)).trigger(availableNow=True).start()
+
+
+def test_a_batch_that_fails_is_replayed_once(spark: SparkSession, here: Path, feed: Feed) -> None:
+    """The sink fails after the window stage has run: what it had in memory must not be trusted afterwards."""
+    feed.add(*(batch(*((float(10 * i + j), f"k{j % 3}", i + j) for j in range(10))) for i in range(5)))
+    query = counted(feed.stream(), W.sliding("6 seconds", "2 seconds"))
+    kept: dict[int, list[Any]] = {}
+    failed: list[int] = []
+
+    def sink(part: DataFrame, number: int) -> None:
+        rows = part.collect()
+        if number in (1, 3) and number not in failed:
+            failed.append(number)
+            raise OSError("the sink is full")
+        kept[number] = rows
+
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException):
+            _start(query.to_df().writeStream.foreachBatch(sink), here / "checkpoint").awaitTermination()
+    handle = _start(query.to_df().writeStream.foreachBatch(sink), here / "checkpoint")
+    handle.awaitTermination()
+    judge = (
+        feed.stream()
+        .withWatermark("ts", "2 seconds")
+        .groupBy(F.window("ts", "6 seconds", "2 seconds"), "k")
+        .agg(F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"))
+    )
+    run(judge, here / "spark")
+    ours = [row for rows in kept.values() for row in rows]
+    assert_same(keyed(ours, "k"), keyed(results(spark, judge, here / "spark"), "k"))
+    assert muntin.progress(handle).rows == 50
+    assert failed == [1, 3]
+
+
+def test_state_goes_away_with_its_windows(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(
+        *(batch(*((100.0 * i + j, f"k{i}-{j}", 1) for j in range(50))) for i in range(12)), batch((5000, "end", 1))
+    )
+    handle = run(counted(feed.stream(), W.sliding("10 seconds", "5 seconds")).to_df(), here / "ours")
+    progress = muntin.progress(handle)
+    assert progress.panes == 1
+    assert progress.segments == 1
+
+
+def test_another_query_on_the_checkpoint_is_refused(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch((1, "a", 1)), batch((2, "a", 1)))
+    run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
+    feed.add(batch((3, "a", 1)))
+    with pytest.raises(StreamingQueryException, match="made by a query with other windows"):
+        run(counted(feed.stream(), W.tumbling("5 seconds")).to_df(), here / "ours")
+
+
+def test_another_number_of_shards_is_refused(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch((1, "a", 1)), batch((2, "a", 1)))
+    run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
+    feed.add(batch((3, "a", 1)))
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        with pytest.raises(StreamingQueryException, match="checkpoint (was made with|has a shard)"):
+            run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
+
+
+def test_results_come_in_window_order(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch(*((float(j % 97), f"k{j % 5}", 1) for j in range(500))), batch((200, "a", 1)), batch((201, "a", 1)))
+    seen: list[list[Any]] = []
+
+    def collect(part: DataFrame, number: int) -> None:
+        rows = part.withColumn("part", F.spark_partition_id()).collect()
+        for name in {row.part for row in rows}:
+            seen.append([row.window.end for row in rows if row.part == name])
+
+    query = counted(feed.stream(), W.sliding("10 seconds", "5 seconds", name="a"), W.tumbling("7 seconds", name="b"))
+    _start(query.to_df().writeStream.foreachBatch(collect), here / "ours").awaitTermination()
+    assert max(len(ends) for ends in seen) > 50
+    assert all(ends == sorted(ends) for ends in seen)
