@@ -21,13 +21,14 @@ _LOOK_EVERY = 0.3
 class Standing:
     """How a query stands: what has gone in, what has come out, what it keeps."""
 
-    batches: int = 0
-    rows: int = 0
-    closed: int = 0
+    running: bool
+    batches: int
+    rows: int
+    closed: int
     """Results so far: windows of airports that have closed."""
+    state_bytes: int
     late: int | None = None
     """Rows that counted nowhere, if the query can tell."""
-    state_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def look_at_muntin(query: StreamingQuery) -> Standing:
     reports = _batches(query)
     progress = muntin.progress(query)
     return Standing(
+        running=query.isActive,
         batches=len(reports),
         rows=progress.rows,
         closed=sum(int(report["observedMetrics"][OBSERVATION]["results"] or 0) for report in reports),
@@ -83,10 +85,11 @@ def look_at_spark(query: StreamingQuery) -> Standing:
     reports = _batches(query)
     operators = [operator for report in reports for operator in report["stateOperators"]]
     return Standing(
+        running=query.isActive,
         batches=len(reports),
         rows=sum(int(report["numInputRows"]) for report in reports),
         closed=sum(int(operator["numRowsRemoved"]) for operator in operators),
-        # Of the state's several versions in memory, only the one that counts.
+        # Of the several versions in memory in memory, only the one that counts.
         state_bytes=int(operators[-1]["customMetrics"]["stateOnCurrentVersionSizeBytes"]) if operators else 0,
     )
 

@@ -20,7 +20,13 @@ MEASURES = ("flights", "mean_delay", "worst_delay", "cancelled")
 
 def with_muntin(flights: DataFrame) -> DataFrame:
     return (
-        muntin.over(flights, HOURS, DAY, WEEK, time="departure", watermark=WATERMARK, by="origin")
+        muntin.over(
+            flights,
+            *WINDOWS,
+            time="departure",
+            watermark=WATERMARK,
+            by="origin",
+        )
         .agg(
             flights=A.count(),
             mean_delay=A.mean("dep_delay"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.console import Console, Group
 from rich.panel import Panel
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.syntax import Syntax
 from rich.table import Table
 
@@ -61,17 +61,21 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[str], Callable[[
     display = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=8),
+        BarColumn(bar_width=6),
         TextColumn("{task.fields[standing]}"),
-        TimeElapsedColumn(),
+        TextColumn("{task.elapsed:.0f} s", justify="right"),
         console=console,
     )
 
     def add(title: str) -> Callable[[Standing], None]:
-        task = display.add_task(title, total=rows, standing="[dim]starting[/]")
+        # One more than there are rows: when all have been read, the last batch is still to come.
+        task = display.add_task(title, total=rows + 1, standing="[dim]starting[/]")
 
         def show(standing: Standing) -> None:
-            display.update(task, completed=standing.rows, standing=_standing(standing))
+            done = standing.rows if standing.running else rows + 1
+            display.update(task, completed=done, standing=_standing(standing))
+            if not standing.running:
+                display.stop_task(task)
 
         return show
 
@@ -93,10 +97,10 @@ def race(console: Console, ours: Run, races: list[Race]) -> None:
     """The times of both and whether they agree, with what the times are."""
     agree = all(each.comparison.agrees for each in races)
     compared = sum(each.comparison.rows for each in races)
-    table = Table(box=box.SIMPLE_HEAD, title="\nThe same answers, twice", title_style="bold", header_style="dim")
+    table = _table("The same answers, twice")
     table.add_column("query", no_wrap=True)
-    for title in ("copies of a row", "results", "equal", "steady", "total"):
-        table.add_column(title, justify="right")
+    for title in ("copies", "results", "equal", "steady", "total"):
+        table.add_column(title, justify="right", no_wrap=True)
     for each in races:
         table.add_row(
             f"Spark   {describe(each.window.size)} every {describe(each.window.slide)}",
@@ -123,9 +127,10 @@ def race(console: Console, ours: Run, races: list[Race]) -> None:
     console.print(_verdict(races, agree, compared))
     console.print(_conclusion(ours, races, steady))
     console.print(
-        "[dim]Total: from start to end of a query. Steady: its batches after the first, in which Java and the Python "
-        "workers warm up. Muntin went first, with a cold Java. Spark's queries ran one after the other, each with "
-        "Spark's default state store; both sides had the same number of partitions.[/]"
+        "[dim]Copies: how often a row is processed. Total: from start to end of a query. Steady: its batches after the "
+        "first, in which Java and the Python workers warm up. Muntin went first, with a cold Java. Spark's queries "
+        "ran one after the other, each with Spark's default state store; both sides had the same number of "
+        "partitions.[/]"
     )
 
 
@@ -152,17 +157,17 @@ def _conclusion(ours: Run, races: list[Race], spark_steady: float) -> str:
     faster = [each.window.title for each in races if each.spark.steady < ours.steady]
     if faster and times >= 1:
         parts.append(
-            f"For {' or '.join(faster)} alone Spark is faster: with so few rows, Muntin's time is nearly all the "
-            "fixed price of a batch."
+            f"For {' or '.join(faster)} alone Spark is faster: with so few rows, Muntin's time is mostly the "
+            "fixed price of its batches."
         )
     parts.append("Spark copies a row into every window that holds it, and pays for each copy; Muntin never does.")
     return " ".join(parts)
 
 
 def worst_days(console: Console, days: list[WorstDay]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title="\nThe worst 24 hours of 2013", title_style="bold", header_style="dim")
-    table.add_column("airport", style="bold")
-    for title in ("from", "flights", "cancelled"):
+    table = _table("The worst 24 hours of 2013")
+    table.add_column("airport", style="bold", no_wrap=True)
+    for title in ("from", "cancelled"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("mean delay", no_wrap=True)
     for title in ("its week", "longest"):
@@ -176,7 +181,6 @@ def worst_days(console: Console, days: list[WorstDay]) -> None:
         table.add_row(
             CITIES.get(day.airport, day.airport) if day.airport != previous else "",
             f"{day.start.day} {day.start:%b %H:%M}",
-            f"{day.flights}",
             f"{day.cancelled_share:.0%}",
             f"[red]{bar:<{_LONGEST_BAR}}[/] {day.mean_delay:3.0f} min",
             f"{day.week_mean:.0f} min",
@@ -184,3 +188,7 @@ def worst_days(console: Console, days: list[WorstDay]) -> None:
         )
         previous = day.airport
     console.print(table)
+
+
+def _table(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, title=f"\n{title}", title_style="bold", header_style="dim", padding=(0, 1, 0, 0))

@@ -1,0 +1,292 @@
+"""Sliding sum and mean over 1,000 keys: what it costs to slide finely (SPRINGALD, section VI).
+
+Muntin, Spark's own `window()` and a pass-through of the same rows to Python, each in steady state in one run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.bench.report import Record, show, write
+from muntin.bench.slide_plot import draw
+from muntin.bench.steady import Load, Measured, measure, stream, worker_peak_bytes, write_batches, write_past
+
+KEYS = 1_000
+PER_SECOND = 100
+"""Rows per key and slide: 100,000 rows per second of event time."""
+RATIOS = (1, 10, 60, 600, 3600)
+TARGETS = {60: 15.0, 600: 250.0}
+COMPARED_KEYS = 50
+DELAY = "1 second"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it to run. Spark's batches are smaller where its rate would take hours otherwise."""
+
+    ours: Load
+    spark: dict[int, Load]
+    compared: tuple[int, ...]
+
+
+FULL = Scale(
+    ours=Load(KEYS, PER_SECOND, seconds=80, batches=6),
+    spark={
+        1: Load(KEYS, PER_SECOND, seconds=80, batches=4),
+        10: Load(KEYS, PER_SECOND, seconds=20, batches=4),
+        60: Load(KEYS, PER_SECOND, seconds=10, batches=4),
+        600: Load(KEYS, PER_SECOND, seconds=10, batches=2),
+    },
+    compared=(1, 10, 60, 600),
+)
+QUICK = Scale(
+    ours=Load(KEYS, PER_SECOND, seconds=40, batches=4),
+    spark={
+        60: Load(KEYS, PER_SECOND, seconds=2, batches=3),
+        600: Load(KEYS, PER_SECOND, seconds=1, batches=1),
+    },
+    compared=(60,),
+)
+
+
+def run(out: Path, quick: bool = False) -> int:
+    """Measure, compare, show and write; 0 if every target is met."""
+    scale = QUICK if quick else FULL
+    console = Console()
+    spark = muntin.session("muntin-bench")
+    spark.sparkContext.setLogLevel("OFF")
+    place = Path(tempfile.mkdtemp(prefix="muntin-bench-"))
+    try:
+        with _bars(console) as bars:
+            records, curves = _Bench(spark, scale, place, bars).run()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    show(records, "Sliding sum and mean, 1,000 keys", console)
+    write(records, out / "slide.json")
+    draw(curves, out / "slide.png")
+    console.print(f"\n{out / 'slide.json'} and {out / 'slide.png'}")
+    return 0 if all(record.meets is not False for record in records) else 1
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+class _Bench:
+    def __init__(self, spark: SparkSession, scale: Scale, place: Path, bars: Progress) -> None:
+        self._spark = spark
+        self._scale = scale
+        self._place = place
+        self._bars = bars
+        steps = 1 + 1 + len(RATIOS) + len(scale.spark) + len(scale.compared)
+        self._task = bars.add_task("making data", total=steps)
+
+    def run(self) -> tuple[list[Record], dict[str, dict[int, float]]]:
+        main = self._place / "main"
+        write_batches(main, self._scale.ours)
+        self._done("pass-through")
+        through = self._measure(_pass_through(stream(self._spark, main)), warm_up=1)
+        self._done("")
+        ours = {ratio: self._ours(main, ratio) for ratio in RATIOS}
+        peak = worker_peak_bytes()
+        sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.spark.items()}
+        differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
+        records = _records(through, ours, sparks, differences, peak)
+        curves = {
+            "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
+            "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
+            "rows to Python, nothing else": dict.fromkeys(RATIOS, through.rows_per_s),
+        }
+        return records, curves
+
+    def _ours(self, main: Path, ratio: int) -> Measured:
+        """The same batches for every ratio, behind one batch of the past that fills the windows."""
+        folder = self._place / f"ours-{ratio}"
+        folder.mkdir()
+        write_past(folder, KEYS, ratio)
+        for file in sorted(main.iterdir()):
+            os.link(file, folder / file.name)
+        self._label(f"Muntin, size/slide {ratio}")
+        measured = self._measure(_ours(stream(self._spark, folder), ratio).to_df(), warm_up=2)
+        self._done("")
+        return measured
+
+    def _sparks(self, ratio: int, load: Load) -> Measured:
+        folder = self._place / f"spark-{ratio}"
+        write_batches(folder, load)
+        self._label(f"Spark window(), size/slide {ratio}")
+        measured = self._measure(_sparks(stream(self._spark, folder), ratio), warm_up=1)
+        self._done("")
+        return measured
+
+    def _compare(self, ratio: int) -> int:
+        """How many results differ, over the keys below COMPARED_KEYS of the smallest of the streams."""
+        self._label(f"comparing results, size/slide {ratio}")
+        folder = self._place / f"compare-{ratio}"
+        write_batches(folder, Load(KEYS, PER_SECOND, seconds=20, batches=3), seed=ratio)
+        some = stream(self._spark, folder).where(f"key < {COMPARED_KEYS}")
+        found = {}
+        for name, frame in (("ours", _ours(some, ratio).to_df()), ("spark", _sparks(some, ratio))):
+            self._measure(frame, warm_up=0, sink="parquet", place=self._place / name)
+            found[name] = self._spark.read.schema(frame.schema).parquet(str(self._place / name / "out"))
+        differ = _differences(found["ours"], found["spark"])
+        self._done("")
+        return differ
+
+    def _measure(self, frame: DataFrame, warm_up: int, sink: str = "noop", place: Path | None = None) -> Measured:
+        return measure(frame, place or self._place / "scratch", warm_up, self._label_batch, sink)
+
+    def _label(self, what: str) -> None:
+        self._what = what
+        self._bars.update(self._task, description=what)
+
+    def _label_batch(self, batch: str) -> None:
+        self._bars.update(self._task, description=f"{self._what}, {batch}")
+
+    def _done(self, following: str) -> None:
+        self._bars.advance(self._task)
+        if following:
+            self._label(following)
+
+
+def _ours(frame: DataFrame, ratio: int) -> muntin.Query:
+    window = W.sliding(f"{ratio} seconds", "1 second")
+    query = muntin.over(frame, window, time="ts", watermark=DELAY, by="key")
+    return query.agg(total=A.sum("value"), mean=A.mean("value"))
+
+
+def _sparks(frame: DataFrame, ratio: int) -> DataFrame:
+    window = F.window("ts", f"{ratio} seconds", "1 second")
+    cells = [F.sum("value").alias("total"), F.avg("value").alias("mean")]
+    return frame.withWatermark("ts", DELAY).groupBy(window, "key").agg(*cells)
+
+
+def _pass_through(frame: DataFrame) -> DataFrame:
+    """The rows go to Python and nothing comes back: the limit of any operator that is fed by a DataFrame."""
+
+    def swallow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        count = sum(batch.num_rows for batch in batches)
+        yield pa.record_batch([pa.array([count])], names=["count"])
+
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = swallow
+    return frame.mapInArrow(function, "count long")
+
+
+def _differences(ours: DataFrame, sparks: DataFrame) -> int:
+    left = ours.select("window", "key", F.col("total").alias("a"), F.col("mean").alias("b"))
+    both = left.join(sparks, ["window", "key"], "full_outer")
+    missing = F.col("a").isNull() | F.col("total").isNull()
+    apart = (F.abs(F.col("a") - F.col("total")) > 1e-6) | (F.abs(F.col("b") - F.col("mean")) > 1e-9)
+    return both.where(missing | apart).count()
+
+
+def _records(
+    through: Measured,
+    ours: dict[int, Measured],
+    sparks: dict[int, Measured],
+    differences: dict[int, int],
+    peak: int,
+) -> list[Record]:
+    records = [
+        Record(
+            name=f"size/slide {ratio}: Muntin against Spark's window()",
+            rows_per_s=ours[ratio].rows_per_s,
+            baseline=sparks[ratio].rows_per_s,
+            ratio=ours[ratio].rows_per_s / sparks[ratio].rows_per_s,
+            target=TARGETS.get(ratio),
+            baseline_name="Spark",
+            note="" if not differences.get(ratio) else f"{differences[ratio]} results differ",
+        )
+        for ratio in sparks
+    ]
+    records += [
+        Record(
+            name=f"size/slide {ratio}: time against a pass-through",
+            rows_per_s=ours[ratio].rows_per_s,
+            baseline=through.rows_per_s,
+            ratio=through.rows_per_s / ours[ratio].rows_per_s,
+            target=1.3,
+            better="lower",
+            baseline_name="pass-through",
+        )
+        for ratio in RATIOS
+    ]
+    first, last = RATIOS[0], RATIOS[-1]
+    records.append(
+        Record(
+            name=f"growth of time from size/slide {first} to {last}",
+            rows_per_s=ours[last].rows_per_s,
+            baseline=ours[first].rows_per_s,
+            ratio=ours[first].rows_per_s / ours[last].rows_per_s,
+            target=1.3,
+            better="lower",
+            baseline_name=f"at {first}",
+        )
+    )
+    records += [
+        Record(
+            name=f"size/slide {ratio}: results that differ from Spark's",
+            rows_per_s=None,
+            baseline=None,
+            ratio=float(count),
+            target=0.0,
+            better="lower",
+        )
+        for ratio, count in differences.items()
+    ]
+    return records + _memory_records(ours, sparks, peak)
+
+
+def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak: int) -> list[Record]:
+    records = []
+    for ratio in sparks:
+        query, judge = ours[ratio].query, sparks[ratio].query
+        assert query is not None
+        assert judge is not None
+        state = muntin.progress(query)
+        operator = [report for report in judge.recentProgress if report["numInputRows"] > 0][-1]["stateOperators"][0]
+        kept = operator["memoryUsedBytes"]
+        records.append(
+            Record(
+                name=f"size/slide {ratio}: state, bytes",
+                rows_per_s=None,
+                baseline=kept,
+                ratio=state.state_bytes / kept if kept else None,
+                target=None,
+                better="lower",
+                baseline_name="bytes in Spark's",
+                note=f"{state.state_bytes:,} bytes for {state.panes:,} (key, pane): "
+                f"{state.state_bytes / max(state.panes, 1):.1f} bytes each; Spark keeps "
+                f"{operator['numRowsTotal']:,} (key, window) rows in {kept:,} bytes",
+            )
+        )
+    largest = max(sparks)
+    records.append(
+        Record(
+            name="peak memory of the Python workers, bytes",
+            rows_per_s=None,
+            baseline=records[-1].baseline,
+            ratio=None if not records[-1].baseline else peak / records[-1].baseline,
+            target=None,
+            better="lower",
+            baseline_name=f"bytes of Spark's state at {largest}",
+            note=f"{peak / 1e6:,.0f} MB in all workers together, after size/slide {RATIOS[-1]}",
+        )
+    )
+    return records

@@ -1,0 +1,88 @@
+"""Real data, where they are: the answers of Spark on three million flights and on taxi rides in file order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from tests.spark.streams import Feed, assert_same, keyed, results, run
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+FLIGHTS = DATA / "flights_3m" / "flights-3m.parquet"
+RIDES = DATA / "nyc_yellow_2022_100k" / "yellow_tripdata_2022-01_first100k.csv.gz"
+
+
+def differences(ours: DataFrame, judge: DataFrame, keys: list[str], exact: list[str], close: list[str]) -> int:
+    """How many rows only one side has, or have with other values; floating values within rounding."""
+    on = ["window", *keys]
+    left = ours.select(*on, *(F.col(name).alias(f"ours_{name}") for name in exact + close), F.lit(1).alias("here"))
+    right = judge.select(*on, *exact, *close, F.lit(1).alias("there"))
+    both = left.join(right, on, "full_outer")
+    wrong = F.col("here").isNull() | F.col("there").isNull()
+    for name in exact:
+        wrong |= ~F.col(name).eqNullSafe(F.col(f"ours_{name}"))
+    for name in close:
+        apart = F.abs(F.col(name) - F.col(f"ours_{name}")) > 1e-9 * (1 + F.abs(F.col(name)))
+        wrong |= F.coalesce(apart, ~F.col(name).eqNullSafe(F.col(f"ours_{name}")))
+    return both.where(wrong).count()
+
+
+@pytest.mark.skipif(not FLIGHTS.exists(), reason="the data set is not here")
+def test_delay_per_route(spark: SparkSession) -> None:
+    flights = spark.read.parquet(str(FLIGHTS)).withColumn("date", F.col("date").cast("timestamp"))
+    route = ["origin", "destination"]
+    query = muntin.over(flights, W.sliding("1 day", "6 hours"), time="date", by=route)
+    ours = query.agg(n=A.count(), worst=A.max("delay"), mean=A.mean("delay"), spread=A.stddev_samp("delay")).to_df()
+    judge = flights.groupBy(F.window("date", "1 day", "6 hours"), *route).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.max("delay").alias("worst"),
+        F.avg("delay").alias("mean"),
+        F.stddev_samp("delay").alias("spread"),
+    )
+    assert differences(ours, judge, route, ["n", "worst"], ["mean", "spread"]) == 0
+    assert ours.count() == judge.count() > 1_000_000
+
+
+@pytest.mark.skipif(not RIDES.exists(), reason="the data set is not here")
+def test_rides_in_file_order(spark: SparkSession, here: Path) -> None:
+    """The file's own order is heavily disordered: the watermark drops rows, and both must drop the same."""
+    rides = csv.read_csv(RIDES)
+    rows = pa.table(
+        {
+            "pickup": pa.compute.assume_timezone(rides["tpep_pickup_datetime"].cast(pa.timestamp("us")), "UTC"),
+            "zone": rides["PULocationID"].cast(pa.int64()),
+            "fare": rides["fare_amount"].cast(pa.float64()),
+        }
+    )
+    feed = Feed(spark, here / "in", "pickup timestamp, zone long, fare double")
+    size = 20_000
+    feed.add(*(rows.slice(begin, size) for begin in range(0, len(rows), size)))
+    ours = (
+        muntin.over(
+            feed.stream(), W.sliding("1 hour", "15 minutes"), time="pickup", watermark="20 minutes", by="zone"
+        )
+        .agg(n=A.count(), fare=A.sum("fare"), top=A.max("fare"))
+        .to_df()
+    )
+    handle = run(ours, here / "ours")
+    judge = (
+        feed.stream()
+        .withWatermark("pickup", "20 minutes")
+        .groupBy(F.window("pickup", "1 hour", "15 minutes"), "zone")
+        .agg(F.count(F.lit(1)).alias("n"), F.sum("fare").alias("fare"), F.max("fare").alias("top"))
+    )
+    run(judge, here / "spark")
+    expected = keyed(results(spark, judge, here / "spark"), "zone")
+    assert len(expected) > 1_000
+    assert_same(keyed(results(spark, ours, here / "ours"), "zone"), expected)
+    progress = muntin.progress(handle)
+    assert progress.rows == 100_000
+    assert progress.late_rows > 0
