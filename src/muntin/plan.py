@@ -41,8 +41,8 @@ class Plan:
     shards: tuple[int, ...]
     late_row: pa.DataType | None
     """The type of a whole input row, if rows that came too late are to be emitted."""
-    heartbeat: bool
-    """Whether every shard hears of every batch: streams need it to know the watermark, tables do not."""
+    streaming: bool
+    """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
 
     @classmethod
     def make(
@@ -55,10 +55,10 @@ class Plan:
         aggregates: Mapping[str, Bound],
         shards: Sequence[int],
         late_row: pa.DataType | None = None,
-        heartbeat: bool = False,
+        streaming: bool = False,
     ) -> Plan:
         layout, outputs = _lay_out(keys, types, aggregates)
-        return cls(time, tuple(windows), dict(types), tuple(keys), layout, outputs, tuple(shards), late_row, heartbeat)
+        return cls(time, tuple(windows), dict(types), tuple(keys), layout, outputs, tuple(shards), late_row, streaming)
 
     @cached_property
     def grid(self) -> PaneGrid:

@@ -118,7 +118,7 @@ class Query:
             aggregates=self.aggregates,
             shards=shards,
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
-            heartbeat=self.source.streaming,
+            streaming=self.source.streaming,
         )
 
     def _check_complete(self) -> None:

@@ -91,7 +91,7 @@ def random_rows(rng: np.random.Generator, count: int, first: int, last: int) -> 
     if count == 0:
         return _table([], [], [], [], [])
     times = rng.integers(first, last, count) // 250_000 * 250_000
-    special = np.array([0.0, -0.0, np.nan, np.inf, 1e300])
+    special = np.array([0.0, -0.0, np.nan, np.inf, 1e100])
     x = np.where(rng.random(count) < 0.02, rng.choice(special, count), rng.normal(5, 2, count))
     return _table(
         [None if rng.random() < 0.02 else int(t) for t in times],

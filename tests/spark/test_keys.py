@@ -103,3 +103,10 @@ def test_windows_have_the_type_of_the_time(spark: SparkSession, kind: str) -> No
         F.count(F.lit(1)).alias("n"), F.min_by("ts", F.struct(-F.col("v"), "ts")).alias("when")
     )
     assert_same(keyed(result.collect()), keyed(judge.collect()))
+
+
+def test_results_of_two_tables_can_be_united(spark: SparkSession) -> None:
+    frame = rows(spark, KEYS["int"], "int")
+    one, two = (muntin.over(frame, W.tumbling(size), time="ts").agg(n=A.count()).to_df() for size in ("2 s", "4 s"))
+    assert one.unionByName(two).count() == one.count() + two.count()
+    assert one.join(two, "window_id").count() > 0

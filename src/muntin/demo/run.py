@@ -31,7 +31,8 @@ def run(out: Path, months: int = 12) -> int:
         with stderr_to(log), tempfile.TemporaryDirectory(prefix="muntin-demo-") as temporary:
             return _Demo(console, Path(temporary), out, months).run()
     except Exception:
-        console.print(f"[bold red]The demo failed.[/] The end of Spark's log, {log}:\n", last_lines(log), markup=False)
+        console.print(f"[bold red]The demo failed.[/] The end of Spark's log, {log}:\n")
+        console.print(last_lines(log), markup=False, highlight=False)
         raise
 
 
@@ -64,10 +65,12 @@ class _Demo:
             theirs = {
                 window.title: self._spark(spark, window, add(f"Spark  {window.title}")) for window in queries.WINDOWS
             }
-        answers = self._answers(spark)
+        reader = spark.newSession()
+        reader.conf.set("spark.sql.session.timeZone", "UTC")  # the flights' clock, whatever the reader's is
+        answers = self._answers(reader)
         races = []
         for window in queries.WINDOWS:
-            other = compare.in_order(spark.read.parquet(self._results(window.title)).toArrow())
+            other = compare.in_order(self._results(reader, window.title))
             races.append(Race(window, theirs[window.title], compare.compare(answers[window.title], other)))
         show.race(self._console, ours, races)
         days = worst.worst_days(answers[queries.DAY.title], answers[queries.WEEK.title], WORST_DAYS_EACH)
@@ -90,11 +93,11 @@ class _Demo:
 
     def _answers(self, spark: SparkSession) -> dict[str, pa.Table]:
         """Muntin's results, by the title of their window."""
-        results = spark.read.parquet(self._results("muntin")).toArrow()
+        results = self._results(spark, "muntin")
         return {
             window.title: compare.in_order(results.filter(pc.equal(results["window_name"], window.title)))
             for window in queries.WINDOWS
         }
 
-    def _results(self, title: str) -> str:
-        return str(self._temporary / title / "results")
+    def _results(self, spark: SparkSession, title: str) -> pa.Table:
+        return spark.read.parquet(str(self._temporary / title / "results")).toArrow()

@@ -21,18 +21,19 @@ def build(query: Query) -> DataFrame:
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
+    identity = uuid.uuid4().hex
     plan = query.plan(shard_ids(session.partitions(spark)))
     panes = _input(query, plan).mapInArrow(packed_panes(plan), PACKED).groupBy("shard")
     if query.source.streaming:
         staged = panes.transformWithStateInPandas(
-            ShardProcessor(plan, uuid.uuid4().hex),
+            ShardProcessor(plan, identity),
             outputStructType=STAGED,
             outputMode="Append",
             timeMode="EventTime",
         )
     else:
         staged = panes.applyInArrow(shard_of_table(plan), STAGED)
-    packed = observed(staged).where(F.col("payload").isNotNull()).select("payload")
+    packed = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
     return packed.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
 
 

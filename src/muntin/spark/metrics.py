@@ -55,9 +55,12 @@ def metric_values(metrics: ShardMetrics | None) -> dict[str, list[int]]:
     return {name: [value] for name, value in asdict(metrics or ShardMetrics()).items()}
 
 
-def observed(frame: DataFrame) -> DataFrame:
+def observed(frame: DataFrame, query: str) -> DataFrame:
+    """Streams report as `muntin`. Tables add the query's own id: Spark wants one name of each in a plan, and results
+    of several queries over tables are joined and united all the time.
+    """
     sums: list[Column] = [F.sum(name).alias(name) for name in NAMES]
-    return frame.observe(OBSERVATION, *sums)
+    return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *sums)
 
 
 def progress(query: Any) -> Progress:

@@ -20,6 +20,13 @@ _SETTINGS = {
     # Larger Arrow batches amortise the per-batch cost of the pane stage; beyond this nothing is gained.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
+_LOCAL_SETTINGS = {
+    # Nothing of a local session listens beyond this machine.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 _SPARKS_DEFAULT_PARTITIONS = 200
 
 
@@ -45,9 +52,10 @@ def session(name: str = "muntin") -> SparkSession:
     # Spark looks for python3 on the path; Muntin's workers need the interpreter that has Muntin.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
+    if "SPARK_REMOTE" not in os.environ:
         builder = builder.master("local[*]")
-    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.ui.enabled", "false")
+        for setting, value in _LOCAL_SETTINGS.items():
+            builder = builder.config(setting, value)
     return configure(builder.getOrCreate())
 
 

@@ -87,7 +87,7 @@ class PaneStage:
             batch, times = batch.filter(pa.array(inside)), times[inside]
         if batch.num_rows:
             held.tables.append(self.lift(batch, times))
-            if plan.late_row is not None:
+            if plan.late_row is not None and plan.streaming:
                 for shard, rows in self._by_shard(batch):
                     held.late_candidates.setdefault(shard, []).append(rows)
 
@@ -143,7 +143,7 @@ class PaneStage:
             first = index == 0  # counts that belong to no key are told once
             share = shares.get(index)
             candidates = held.late_candidates.get(index)
-            if share is None and not plan.heartbeat and not first:
+            if share is None and not plan.streaming and not first:
                 continue
             yield PackedPanes(
                 shard=shard,

@@ -1,0 +1,345 @@
+"""What the tests share: standard rows, plans without Spark, a state in memory, and a stream without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.arrays import Array, State
+from muntin.panes.store import HotCache, PaneStore
+from muntin.panes.table import PaneTable
+from muntin.plan import Plan
+from muntin.stages.pane_stage import PackedPanes, PaneStage
+from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
+from tests import naive
+from tests.naive import Aggregation, Answers, Place, Row
+
+TIME = pa.timestamp("us", tz="UTC")
+TYPES: dict[str, pa.DataType] = {
+    "t": TIME,
+    "k": pa.string(),
+    "f": pa.float64(),
+    "s": pa.struct([("a", pa.float64()), ("b", pa.string())]),
+    "x": pa.float64(),
+    "n": pa.int64(),
+    "w": pa.string(),
+    "kept": pa.bool_(),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An aggregate and what it should be."""
+
+    aggregate: A.Aggregate
+    naive: Aggregation
+
+
+def lift_affine(n: Array) -> tuple[Array, Array]:
+    return n % 97 + 1, n % 89
+
+
+def compose(left: State, right: State) -> State:
+    return left[0] * right[0] % naive.PRIME, (left[1] * right[0] + right[1]) % naive.PRIME
+
+
+def one_number(state: State) -> Array:
+    return np.asarray(state[0] * naive.PRIME + state[1])
+
+
+BUILT_IN: dict[str, Case] = {
+    "count": Case(A.count(), naive.count()),
+    "count_x": Case(A.count("x"), naive.count("x")),
+    "sum_n": Case(A.sum("n"), naive.total("n")),
+    "sum_x": Case(A.sum("x"), naive.total("x")),
+    "mean_n": Case(A.mean("n"), naive.mean("n")),
+    "mean_x": Case(A.mean("x"), naive.mean("x")),
+    "var_pop": Case(A.var_pop("x"), naive.variance("x", sample=False)),
+    "var_samp": Case(A.var_samp("n"), naive.variance("n", sample=True)),
+    "stddev_pop": Case(A.stddev_pop("n"), naive.variance("n", sample=False, root=True)),
+    "stddev_samp": Case(A.stddev_samp("x"), naive.variance("x", sample=True, root=True)),
+    "min_x": Case(A.min("x"), naive.least("x")),
+    "max_x": Case(A.max("x"), naive.greatest("x")),
+    "min_w": Case(A.min("w"), naive.least("w")),
+    "max_w": Case(A.max("w"), naive.greatest("w")),
+    "min_kept": Case(A.min("kept"), naive.least("kept")),
+    "first_x": Case(A.first("x"), naive.first("x")),
+    "first_w": Case(A.first("w"), naive.first("w")),
+    "last_n": Case(A.last("n"), naive.last("n")),
+    "last_w": Case(A.last("w"), naive.last("w")),
+    "argmin_w_by_x": Case(A.argmin("w", "x"), naive.arg("w", "x", largest=False)),
+    "argmax_x_by_w": Case(A.argmax("x", "w"), naive.arg("x", "w", largest=True)),
+    "argmin_time": Case(A.argmin("n"), naive.arg("t", "n", largest=False)),
+    "argmax_time": Case(A.argmax("x"), naive.arg("t", "x", largest=True)),
+    "min_count": Case(A.min_count("w"), naive.extreme_count("w", largest=False)),
+    "max_count": Case(A.max_count("x"), naive.extreme_count("x", largest=True)),
+    "count_where": Case(A.count(where="kept"), naive.where("kept", naive.count())),
+    "sum_where": Case(A.sum("n", where="kept"), naive.where("kept", naive.total("n"))),
+    "max_where": Case(A.max("w", where="kept"), naive.where("kept", naive.greatest("w"))),
+}
+CUSTOM: dict[str, Case] = {
+    "composed": Case(A.custom(lift_affine, compose, one_number, returns="long"), naive.composed("n")),
+    "composed_where": Case(
+        A.custom(lift_affine, compose, one_number, returns="long", where="kept"),
+        naive.where("kept", naive.composed("n")),
+    ),
+    "spread": Case(
+        A.custom(
+            lambda n: {"low": n, "high": n},
+            lambda a, b: {"low": np.minimum(a["low"], b["low"]), "high": np.maximum(a["high"], b["high"])},
+            lambda state: state["high"] - state["low"],
+            returns="long",
+            commutative=True,
+        ),
+        naive.spread("n"),
+    ),
+}
+CASES = BUILT_IN | CUSTOM
+
+
+def us(length: int) -> timedelta:
+    return timedelta(microseconds=length)
+
+
+def sliding(size: int, slide: int, offset: int = 0, name: str | None = None) -> W.TimeWindow:
+    return W.sliding(us(size), us(slide), offset=us(offset), name=name)
+
+
+def bind(aggregate: A.Aggregate, types: Mapping[str, pa.DataType] = TYPES) -> A.Bound:
+    """In these tests a filter is the name of a boolean column."""
+    return aggregate.bind(types, aggregate.where, TIME)
+
+
+def make_plan(
+    windows: Sequence[W.TimeWindow],
+    keys: Sequence[str] = ("k",),
+    names: Iterable[str] = ("count",),
+    *,
+    shards: Sequence[int] = (0,),
+    emit_late: bool = False,
+    streaming: bool = False,
+    types: Mapping[str, pa.DataType] = TYPES,
+) -> Plan:
+    return Plan.make(
+        time="t",
+        windows=windows,
+        types=types,
+        keys=keys,
+        aggregates={name: bind(CASES[name].aggregate, types) for name in names},
+        shards=shards,
+        late_row=pa.struct(list(types.items())) if emit_late else None,
+        streaming=streaming,
+    )
+
+
+def aggregations(plan: Plan) -> dict[str, Aggregation]:
+    return {output.name: CASES[output.name].naive for output in plan.outputs}
+
+
+def row(t: int | None, k: str | None = "a", **others: Any) -> Row:
+    return {"t": t, "k": k, "f": 0.0, "s": None, "x": 1.0, "n": 1, "w": "w", "kept": True, **others}
+
+
+def to_batch(rows: Sequence[Row], types: Mapping[str, pa.DataType] = TYPES) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([row[name] for row in rows], kind) for name, kind in types.items()], list(types))
+
+
+def lift(plan: Plan, rows: Sequence[Row]) -> PaneTable:
+    return PaneStage(plan).lift(to_batch(rows), np.array([row["t"] for row in rows], dtype=np.int64))
+
+
+def plain(column: pa.Array) -> list[Any]:
+    """As Python values, with times as integers."""
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Place, dict[str, Any]]], list[Row]]:
+    """Results in their order, and the late rows among them."""
+    results, late = [], []
+    for batch in batches:
+        assert batch.schema == plan.result_schema
+        columns = {name: plain(batch.column(name)) for name in batch.schema.names if name not in ("window", "late")}
+        start, end = (plain(part) for part in batch.column("window").flatten())
+        rows = plain_rows(batch.column("late")) if plan.late_row is not None else [None] * batch.num_rows
+        for i, whole in enumerate(rows):
+            if whole is not None:
+                late.append(whole)
+                continue
+            title = columns["window_name"][i] if len(plan.windows) > 1 else plan.windows[0].title
+            key = tuple(naive.comparable(columns[name][i]) for name in plan.keys)
+            place = (end[i], start[i], title, columns["window_id"][i], key)
+            results.append((place, {output.name: columns[output.name][i] for output in plan.outputs}))
+    return results, late
+
+
+def plain_rows(column: pa.StructArray) -> list[Row | None]:
+    parts = {field.name: plain(part) for field, part in zip(column.type, column.flatten(), strict=True)}
+    return [
+        {name: values[i] for name, values in parts.items()} if valid else None
+        for i, valid in enumerate(column.is_valid().to_pylist())
+    ]
+
+
+def check(found: Sequence[tuple[Place, dict[str, Any]]], expected: Answers) -> None:
+    """The same windows, each once, with the same values."""
+    assert dict(found).keys() == expected.keys()
+    assert len(found) == len(expected)
+    for place, values in found:
+        for name, value in values.items():
+            assert naive.same(value, expected[place][name]), (place, name, value, expected[place][name])
+
+
+def check_window_order(found: Sequence[tuple[Place, dict[str, Any]]]) -> None:
+    bounds = [place[:2] for place, _ in found]
+    assert bounds == sorted(bounds)
+
+
+def pack(plan: Plan, batches: Iterable[Sequence[Row]]) -> list[PackedPanes]:
+    """One task of the pane stage."""
+    return list(PaneStage(plan).run(to_batch(rows) for rows in batches))
+
+
+def by_shard(plan: Plan, sent: Iterable[PackedPanes]) -> dict[int, list[PackedPanes]]:
+    shares: dict[int, list[PackedPanes]] = {shard: [] for shard in plan.shards}
+    for each in sent:
+        shares[each.shard].append(each)
+    return shares
+
+
+def answer(plan: Plan, batches: Iterable[Sequence[Row]]) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
+    """A table through both stages: the results of every shard."""
+    for share in by_shard(plan, pack(plan, batches)).values():
+        yield read(plan, answer_table(plan, share))[0]
+
+
+@dataclass
+class MemoryState:
+    """A state backend in memory."""
+
+    header: bytes | None = None
+    values: dict[str, bytes] = field(default_factory=dict)
+
+    def read_header(self) -> bytes | None:
+        return self.header
+
+    def write_header(self, value: bytes) -> None:
+        self.header = value
+
+    def read(self, name: str) -> bytes | None:
+        return self.values.get(name)
+
+    def write(self, name: str, value: bytes) -> None:
+        self.values[name] = value
+
+    def delete(self, name: str) -> None:
+        del self.values[name]
+
+    def copy(self) -> MemoryState:
+        return MemoryState(self.header, dict(self.values))
+
+
+class Stream:
+    """A streaming query without an engine: both stages, and for every shard its state."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.states = {shard: MemoryState() for shard in plan.shards}
+        self.cache = HotCache(capacity=8)
+        self.metrics: dict[int, ShardMetrics] = {}
+
+    def store(self, shard: int) -> PaneStore:
+        return PaneStore(self.plan, "query", shard, self.states[shard], self.cache)
+
+    def batch(
+        self, rows: Sequence[Row], watermark: int, tasks: int = 1
+    ) -> tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]:
+        """The results of every shard, and all late rows."""
+        sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
+        results, late = [], []
+        for shard, share in by_shard(self.plan, sent).items():
+            stage = WindowStage(self.plan, self.store(shard))
+            found, too_late = read(self.plan, list(stage.advance(share, watermark)))
+            results.append(found)
+            late += too_late
+            self.metrics[shard] = stage.metrics
+        return results, late
+
+    def snapshot(self) -> dict[int, MemoryState]:
+        return {shard: state.copy() for shard, state in self.states.items()}
+
+    def restore(self, snapshot: Mapping[int, MemoryState]) -> None:
+        self.states = {shard: state.copy() for shard, state in snapshot.items()}
+
+    def total(self, metric: str) -> int:
+        return sum(getattr(each, metric) for each in self.metrics.values())
+
+
+def pane_values(plan: Plan, table: PaneTable) -> dict[tuple[Any, int], dict[str, list[Any]]]:
+    """What a table means: for every (key, pane) the answer of each of its leaves, in order, per aggregate."""
+    meaning: dict[tuple[Any, int], dict[str, list[Any]]] = {}
+    key_values = list(zip(*(table.keys.column(key).to_pylist() for key in plan.keys), strict=True))
+    for output in plan.outputs:
+        leaves = table.leaves[output.slots[0][0]]
+        states = [table.leaves[leaf_set].state[fields] for leaf_set, fields in output.slots]
+        lowered = plain(output.bound.lower(states, table.dictionaries))
+        starts = plan.grid.starts(leaves.time).tolist()
+        for code, start, value in zip(leaves.key.tolist(), starts, lowered, strict=True):
+            key = tuple(naive.comparable(part) for part in key_values[code]) if plan.keys else ()
+            meaning.setdefault((key, start), {}).setdefault(output.name, []).append(value)
+    return meaning
+
+
+def naive_pane_values(plan: Plan, rows: Sequence[Row]) -> dict[tuple[Any, int], dict[str, list[Any]]]:
+    panes: dict[tuple[Any, int], list[Row]] = {}
+    for each in rows:
+        start = (each["t"] - plan.grid.offset) // plan.grid.length * plan.grid.length + plan.grid.offset
+        panes.setdefault((naive.key_of(each, plan.keys), start), []).append(each)
+    meaning: dict[tuple[Any, int], dict[str, list[Any]]] = {}
+    for place, held in panes.items():
+        for output in plan.outputs:
+            of = CASES[output.name].naive
+            if plan.layout.leaf_sets[output.slots[0][0]].per_tuple:
+                tuples = sorted((each["t"], of([each])) for each in held if of([each]) is not None)
+                values = [value for _, value in tuples]
+            else:
+                values = [of(held)]
+                if output.name in CUSTOM and values == [None]:  # no tuple counts: no leaf
+                    values = []
+            if values:
+                meaning.setdefault(place, {})[output.name] = values
+    return meaning
+
+
+def check_panes(found: Mapping[Any, Mapping[str, list[Any]]], expected: Mapping[Any, Mapping[str, list[Any]]]) -> None:
+    assert found.keys() == expected.keys()
+    for place, named in found.items():
+        assert named.keys() == expected[place].keys()
+        for name, values in named.items():
+            others = expected[place][name]
+            assert len(values) == len(others), (place, name)
+            assert all(map(naive.same, values, others)), (place, name, values, others)
+
+
+def check_table(plan: Plan, table: PaneTable) -> None:
+    """What every pane table keeps to: leaves in order, codes of keys and ranks of values within bounds."""
+    for leaf_set, leaves in zip(plan.layout.leaf_sets, table.leaves, strict=True):
+        order = list(zip(leaves.key.tolist(), leaves.time.tolist(), strict=True))
+        assert order == sorted(order)
+        assert leaf_set.per_tuple or len(set(order)) == len(order)
+        assert all(0 <= code < table.keys.num_rows for code, _ in order)
+        assert len(leaves.state) == len(leaf_set.fields)
+        for state, each in zip(leaves.state, leaf_set.fields, strict=True):
+            assert len(state) == len(leaves)
+            assert state.dtype == np.dtype(each.dtype)
+            if each.dictionary is not None and len(state):
+                ranks = ~state if each.inverted else state
+                assert ranks.min() >= 0
+                assert ranks.max() <= max(len(table.dictionaries[each.dictionary]) - 1, 0)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.panes import table as tables
+from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
+from muntin.plan import Plan
+from muntin.stages.pane_stage import shard_of, split
+from tests import strategies
+from tests.builders import (
+    CASES,
+    check_panes,
+    check_table,
+    lift,
+    make_plan,
+    naive_pane_values,
+    pane_values,
+    row,
+    sliding,
+)
+from tests.naive import Row, comparable
+
+NAMES = st.lists(st.sampled_from(list(CASES)), min_size=1, max_size=4, unique=True)
+PLANS = st.builds(make_plan, strategies.windows(2), strategies.KEYS, NAMES)
+ROWS = strategies.rows(min_size=1)
+
+
+@st.composite
+def merged(draw: st.DrawFn, plan: Plan, parts: Sequence[PaneTable]) -> PaneTable:
+    """The tables merged in a random order and grouping."""
+    remaining = draw(st.permutations(parts))
+    while len(remaining) > 1:
+        begin = draw(st.integers(0, len(remaining) - 2))
+        end = draw(st.integers(begin + 2, len(remaining)))
+        remaining[begin:end] = [merge(plan.layout, remaining[begin:end])]
+    return remaining[0]
+
+
+@given(PLANS, ROWS)
+def test_lift_is_naive(plan: Plan, rows: list[Row]) -> None:
+    table = lift(plan, rows)
+    check_table(plan, table)
+    check_panes(pane_values(plan, table), naive_pane_values(plan, rows))
+
+
+@given(st.data(), PLANS, ROWS)
+def test_merge_in_any_grouping_and_order(data: st.DataObject, plan: Plan, rows: list[Row]) -> None:
+    parts = [lift(plan, part) for part in data.draw(strategies.cuts(rows)) if part]
+    table = data.draw(merged(plan, parts))
+    check_table(plan, table)
+    check_panes(pane_values(plan, table), naive_pane_values(plan, rows))
+
+
+@given(PLANS, ROWS, ROWS)
+def test_merge_keeps_the_codes_of_the_first_table(plan: Plan, rows: list[Row], more: list[Row]) -> None:
+    first = lift(plan, rows)
+    both = merge(plan.layout, [first, lift(plan, more)])
+    for column in plan.keys:
+        codes = list(map(comparable, both.keys.column(column).to_pylist()))
+        assert codes[: first.keys.num_rows] == list(map(comparable, first.keys.column(column).to_pylist()))
+
+
+def test_merge_of_empty_tables() -> None:
+    plan = make_plan([sliding(10, 5)], names=["max_w", "composed"])
+    full = lift(plan, [row(1), row(2)])
+    empty = full.filter([np.zeros(len(leaves), bool) for leaves in full.leaves])
+    assert merge(plan.layout, [empty, empty]).size == 0
+    assert merge(plan.layout, [empty, full]).size == full.size
+    assert merge(plan.layout, [full, empty]) is full
+
+
+@given(PLANS, ROWS, st.integers(1, 5))
+def test_split_loses_nothing(plan: Plan, rows: list[Row], count: int) -> None:
+    table = lift(plan, rows)
+    meaning: dict[Any, dict[str, list[Any]]] = {}
+    for index, share in split(table, count, plan).items():
+        check_table(plan, share)
+        assert share.size
+        columns = [share.keys.column(key) for key in plan.keys]
+        assert set(shard_of(columns, share.keys.num_rows, count).tolist()) == {index}
+        panes = pane_values(plan, share)
+        assert not panes.keys() & meaning.keys()
+        meaning |= panes
+    check_panes(meaning, naive_pane_values(plan, rows))
+
+
+RANKED = ("min_w", "max_w", "last_w", "argmax_x_by_w", "min_count")
+
+
+@given(ROWS, st.sets(st.sampled_from(RANKED), min_size=1, max_size=2), st.sets(st.integers(0, 19), max_size=5))
+def test_compacted_keeps_the_meaning(rows: list[Row], names: set[str], few: set[int]) -> None:
+    plan = make_plan([sliding(10, 5)], ("k",), sorted(names))
+    # A key and a word of its own for every row, so that most of them go with the panes.
+    rows = [{**row, "k": f"{row['k']}{i}", "w": row["w"] and f"{row['w']}{i}"} for i, row in enumerate(rows)]
+    table = lift(plan, rows)
+    kept = table.filter([np.isin(leaves.key, list(few)) for leaves in table.leaves])
+    with patch.object(tables, "_SLACK", 0):
+        small = compacted(plan.layout, kept)
+    check_table(plan, small)
+    check_panes(pane_values(plan, small), pane_values(plan, kept))
+    assert small.keys.num_rows <= 2 * len(np.unique(kept.panes.key))
+    assert all(len(dictionary) <= 2 * kept.size for dictionary in small.dictionaries.values())
+
+
+def test_compacted_leaves_small_tables_alone() -> None:
+    plan = make_plan([sliding(10, 10)], names=["max_w"])
+    table = lift(plan, [row(t, k=str(t)) for t in range(100)])
+    kept = table.filter([leaves.time > 80 for leaves in table.leaves])
+    assert compacted(plan.layout, kept).keys is table.keys
+
+
+def test_filter_shares_what_it_keeps_whole() -> None:
+    plan = make_plan([sliding(10, 10)])
+    table = lift(plan, [row(1), row(11)])
+    assert table.filter([np.ones(2, bool)]).panes is table.panes
+    assert table.filter([np.array([False, True])]).panes.time.tolist() == [10]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(-(2**61), 2**61) | st.integers(-5, 5), st.integers(0, 3)), min_size=1
+    )
+)
+def test_sort_order(drawn: list[tuple[int, int, int]]) -> None:
+    key, time, tie = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
+    pairs = list(zip(key.tolist(), time.tolist(), strict=True))
+    assert [pairs[i] for i in sort_order(key, time)] == sorted(pairs)
+    assert [drawn[i] for i in sort_order(key, time, (tie,))] == sorted(drawn)
+
+
+def test_composite_order_only_where_it_fits() -> None:
+    key = np.array([0, 1])
+    near, far = np.array([5, 3]), np.array([-(2**61), 2**61])
+    composite = composite_order(key, near, near)
+    assert composite is not None
+    assert composite[0] < composite[1]
+    assert composite_order(key, far, far) is None
+
+
+def test_nbytes_counts_keys_leaves_and_dictionaries() -> None:
+    plan = make_plan([sliding(10, 10)], names=["max_w"])
+    table = lift(plan, [row(1, w="x" * 1000)])
+    assert table.panes.nbytes <= table.nbytes
+    assert table.nbytes > 1000
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_one_row(keys: tuple[str, ...]) -> None:
+    plan = make_plan([sliding(10, 5)], keys)
+    table = lift(plan, [row(-1)])
+    assert table.panes.time.tolist() == [-5]
+    assert table.keys.num_rows == 1
+    assert isinstance(table.keys, pa.RecordBatch)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.panes import packed
+from muntin.panes.table import merge
+from muntin.plan import Plan
+from muntin.stages import pane_stage
+from muntin.stages.pane_stage import PackedPanes, PaneStage
+from tests import naive, strategies
+from tests.builders import (
+    CASES,
+    check_panes,
+    check_table,
+    lift,
+    make_plan,
+    naive_pane_values,
+    pack,
+    pane_values,
+    plain,
+    row,
+    sliding,
+)
+from tests.naive import Row
+
+NAMES = st.lists(st.sampled_from(list(CASES)), min_size=1, max_size=3, unique=True)
+PLANS = st.builds(make_plan, strategies.windows(), strategies.KEYS, NAMES, shards=strategies.SHARDS)
+MAYBE_TIMES = st.none() | strategies.TIMES
+
+
+def inside(plan: Plan, rows: list[Row]) -> list[Row]:
+    """The rows that some window holds."""
+    return [each for each in rows if each["t"] is not None and naive.places(each, plan.windows, ())]
+
+
+@given(PLANS, strategies.rows(MAYBE_TIMES), st.data())
+def test_panes_and_counts_are_naive(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
+    flush, dense = data.draw(st.sampled_from([(10**6, 1 << 16), (4, -(10**6)), (0, 1 << 16)]))
+    with patch.multiple(pane_stage, FLUSH_LEAVES=flush, DENSE_GROUPS=dense):
+        sent = pack(plan, data.draw(strategies.cuts(rows)))
+    tables = [packed.unpack(plan.layout, each.panes) for each in sent if each.panes is not None]
+    kept = inside(plan, rows)
+    if tables:
+        whole = merge(plan.layout, tables)
+        check_table(plan, whole)
+        check_panes(pane_values(plan, whole), naive_pane_values(plan, kept))
+    assert bool(tables) == bool(kept)
+    assert sum(each.rows for each in sent) == len(kept)
+    assert sum(each.bad_rows for each in sent) == sum(each["t"] is None for each in rows)
+    assert sum(each.rows + each.bad_rows + each.outside_rows for each in sent) == len(rows)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9) | st.sampled_from([-(2**61), 2**61])), min_size=1))
+def test_panes_far_apart(drawn: list[tuple[int, int]]) -> None:
+    plan = make_plan([sliding(1, 1)], names=["count", "sum_n", "max_w"])
+    rows = [row(t, k=str(key), n=t % 7, w=str(t)) for key, t in drawn]
+    table = lift(plan, rows)
+    check_table(plan, table)
+    check_panes(pane_values(plan, table), naive_pane_values(plan, rows))
+
+
+@given(PLANS, strategies.rows())
+def test_a_key_is_always_in_the_same_shard(plan: Plan, rows: list[Row]) -> None:
+    homes: dict[object, set[int]] = {}
+    for each in [*pack(plan, [rows]), *pack(plan, [rows[::-1]])]:
+        if each.panes is not None:
+            table = packed.unpack(plan.layout, each.panes)
+            for key, _ in pane_values(plan, table):
+                homes.setdefault(key, set()).add(each.shard)
+    assert all(len(shards) == 1 for shards in homes.values())
+
+
+def test_tables_send_what_there_is_and_streams_a_heartbeat() -> None:
+    table = make_plan([sliding(10, 10)], shards=[5, 6, 7])
+    stream = make_plan([sliding(10, 10)], shards=[5, 6, 7], streaming=True)
+    assert [each.shard for each in pack(stream, [])] == [5, 6, 7]
+    assert pack(table, [[]]) == [PackedPanes(5, 0, 0, 0, None, None)]
+    home = {each.shard for each in pack(table, [[row(1)]]) if each.panes is not None}
+    assert len(home) == 1
+    assert {each.shard for each in pack(table, [[row(1)]])} == home | {5}
+
+
+def test_counts_that_belong_to_no_key_are_told_once() -> None:
+    plan = make_plan([sliding(2, 10)], shards=[4, 5], streaming=True)
+    sent = pack(plan, [[row(None), row(1), row(5)], [row(None), row(9)]])
+    assert [(each.bad_rows, each.outside_rows) for each in sent] == [(2, 2), (0, 0)]
+
+
+def test_only_rows_between_all_windows_are_outside() -> None:
+    gaps, other_gaps, dense = sliding(2, 10, name="a"), sliding(2, 10, 5, name="b"), sliding(10, 10, name="c")
+    rows = [[row(t) for t in range(10)]]
+    assert sum(each.outside_rows for each in pack(make_plan([gaps]), rows)) == 8
+    assert sum(each.outside_rows for each in pack(make_plan([gaps, other_gaps]), rows)) == 6
+    assert sum(each.outside_rows for each in pack(make_plan([gaps, dense]), rows)) == 0
+
+
+def test_memory_is_bounded_by_sending_early() -> None:
+    plan = make_plan([sliding(1, 1)])
+    batches = [[row(10 * i + j) for j in range(10)] for i in range(20)]
+    with patch.object(pane_stage, "FLUSH_LEAVES", 30):
+        sent = pack(plan, batches)
+    sizes = [packed.unpack(plan.layout, each.panes).size for each in sent if each.panes is not None]
+    assert len(sizes) > 3
+    assert max(sizes) <= 40
+    assert sum(sizes) == 200
+
+
+def test_what_merges_well_is_not_sent_early() -> None:
+    plan = make_plan([sliding(100, 100)])
+    with patch.object(pane_stage, "FLUSH_LEAVES", 5):
+        sent = pack(plan, [[row(j)] for j in range(50)])
+    assert [each.rows for each in sent] == [50]
+
+
+def test_times_of_other_zones_and_units() -> None:
+    plan = make_plan([sliding(10_000, 10_000)], ())
+    columns = {name: pa.nulls(2, kind) for name, kind in plan.types.items()}
+    columns["t"] = pa.array([-1, 12], pa.timestamp("ms", tz="Asia/Tokyo"))
+    (sent,) = PaneStage(plan).run([pa.record_batch(columns)])
+    assert sent.panes is not None
+    assert packed.unpack(plan.layout, sent.panes).panes.time.tolist() == [-10_000, 10_000]
+
+
+@given(strategies.rows(MAYBE_TIMES), strategies.SHARDS)
+def test_late_candidates_are_all_rows_that_a_window_holds(rows: list[Row], shards: tuple[int, ...]) -> None:
+    plan = make_plan([sliding(3, 5)], ("k",), shards=shards, emit_late=True, streaming=True)
+    sent = [each for each in pack(plan, [rows]) if each.late_candidates is not None]
+    candidates = [packed.unpack_rows(each.late_candidates or b"") for each in sent]
+    times = [time for table in candidates for time in plain(table.column("t").combine_chunks())]
+    assert sorted(times) == sorted(each["t"] for each in inside(plan, rows))
+    for each, table in zip(sent, candidates, strict=True):
+        assert each.rows == table.num_rows
+
+
+def test_nothing_is_late_in_a_table() -> None:
+    (sent,) = pack(make_plan([sliding(3, 5)], emit_late=True), [[row(1)]])
+    assert sent.panes is not None
+    assert sent.late_candidates is None
