@@ -182,15 +182,22 @@ def last(column: str) -> Aggregation:
 
 
 def arg(column: str, by: str, *, largest: bool) -> Aggregation:
-    """`column` where `by` is smallest or largest; of several the earliest, of several at that time the smallest."""
+    """`column`, perhaps null, where `by` is smallest or largest.
+
+    Of several tuples the earliest; of several at that time the one whose `column` is smallest, null after all others.
+    """
+
+    def rank(row: Row) -> tuple[Any, ...]:
+        missing = row[column] is None
+        return (row["t"], missing, (False, 0) if missing else spark_order(row[column]))
 
     def of(rows: Sequence[Row]) -> Any:
-        kept = present(rows, column, by)
+        kept = present(rows, by)
         if not kept:
             return None
         best = (max if largest else min)(spark_order(row[by]) for row in kept)
         tied = [row for row in kept if spark_order(row[by]) == best]
-        return min(tied, key=lambda row: (row["t"], spark_order(row[column])))[column]
+        return min(tied, key=rank)[column]
 
     return of
 

@@ -81,7 +81,7 @@ def test_the_worst_days_do_not_overlap_and_have_departures() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_agrees_with_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, months=2) == 0
+    assert run(tmp_path, months=1) == 0
     assert "results are equal" in capsys.readouterr().out
     assert (tmp_path / "flights.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "spark.log").exists()

@@ -33,7 +33,13 @@ def test_strings(text: str, expected: int) -> None:
     assert microseconds(text, "size") == expected
 
 
-@given(st.timedeltas())
+@pytest.mark.parametrize("value", ["200000000 days", timedelta.max, "-30000 weeks"])
+def test_what_64_bits_cannot_add_is_refused(value: str | timedelta) -> None:
+    with pytest.raises(MuntinError, match="size is .*longer than 104,249 days"):
+        microseconds(value, "size")
+
+
+@given(st.timedeltas(timedelta(days=-104_000), timedelta(days=104_000)))
 def test_timedelta_is_exact(value: timedelta) -> None:
     assert microseconds(value, "size") == value // timedelta(microseconds=1)
 

@@ -26,6 +26,8 @@ _UNITS = {
     "week": 7 * 86_400_000_000,
 }
 _CALENDAR_UNITS = {"month", "quarter", "year"}
+_LONGEST = 1 << 53
+"""Some 285 years: sums of a few such lengths and any of Spark's timestamps stay within 64 bits."""
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 # Largest to smallest, for printing; aliases left out.
 _PRINTED = ("day", "hour", "minute", "second", "millisecond", "microsecond")
@@ -33,6 +35,13 @@ _PRINTED = ("day", "hour", "minute", "second", "millisecond", "microsecond")
 
 def microseconds(value: Duration, argument: str) -> int:
     """The length of `value` in microseconds; `argument` names it in errors."""
+    length = _parse(value, argument)
+    if abs(length) > _LONGEST:
+        raise MuntinError(f"{argument} is {value!r}, which is longer than {_LONGEST // _UNITS['day']:,} days.")
+    return length
+
+
+def _parse(value: Duration, argument: str) -> int:
     if isinstance(value, timedelta):
         return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     if not isinstance(value, str):

@@ -83,7 +83,8 @@ class Plan:
     def fingerprint(self) -> str:
         """Changes whenever state of one query would mean something else to the other."""
         layout = [[repr(_without_functions(partial)) for partial in each.partials] for each in self.layout.leaf_sets]
-        parts = (self.time, self.windows, self.keys, sorted((k, str(v)) for k, v in self.types.items()), layout)
+        windows = [(window.size, window.slide, window.offset) for window in self.windows]
+        parts = (self.time, windows, self.keys, sorted((k, str(v)) for k, v in self.types.items()), layout)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -49,7 +49,7 @@ OURS: dict[str, A.Aggregate] = {
 
 def sparks() -> dict[str, Column]:
     """The same in Spark's words. Made late: some columns need a session."""
-    many = F.col("n") > 3
+    many, counts = F.col("n") > 3, F.col("n").isNotNull()
     return {
         "rows": F.count(F.lit(1)),
         "known": F.count("x"),
@@ -68,16 +68,12 @@ def sparks() -> dict[str, Column]:
         # Nulls are skipped and ties have a fixed answer: order by time, then by value.
         "first": F.min_by("name", F.when(F.col("name").isNotNull(), F.struct("ts", "name"))),
         "last": F.max_by("n", F.when(F.col("n").isNotNull(), F.struct("ts", "n"))),
-        "cheapest": F.min_by("name", F.when(_both(), F.struct("n", "ts", "name"))),
-        "dearest": F.min_by("name", F.when(_both(), F.struct(-F.col("n"), "ts", "name"))),
+        "cheapest": F.min_by("name", F.when(counts, F.struct("n", "ts", F.col("name").isNull(), "name"))),
+        "dearest": F.min_by("name", F.when(counts, F.struct(-F.col("n"), "ts", F.col("name").isNull(), "name"))),
         "some": F.count_if(many),
         "some_x": F.sum(F.when(many, F.col("x"))),
         "some_low": F.min(F.when(F.col("name") == "a", F.col("n"))),
     }
-
-
-def _both() -> Column:
-    return F.col("n").isNotNull() & F.col("name").isNotNull()
 
 
 def grouped(frame: DataFrame, window: W.TimeWindow, *keys: str) -> DataFrame:

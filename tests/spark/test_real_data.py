@@ -66,9 +66,7 @@ def test_rides_in_file_order(spark: SparkSession, here: Path) -> None:
     size = 20_000
     feed.add(*(rows.slice(begin, size) for begin in range(0, len(rows), size)))
     ours = (
-        muntin.over(
-            feed.stream(), W.sliding("1 hour", "15 minutes"), time="pickup", watermark="20 minutes", by="zone"
-        )
+        muntin.over(feed.stream(), W.sliding("1 hour", "15 minutes"), time="pickup", watermark="20 minutes", by="zone")
         .agg(n=A.count(), fare=A.sum("fare"), top=A.max("fare"))
         .to_df()
     )

