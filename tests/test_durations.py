@@ -35,7 +35,7 @@ def test_strings(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize("value", ["200000000 days", timedelta.max, "-30000 weeks"])
 def test_what_64_bits_cannot_add_is_refused(value: str | timedelta) -> None:
-    with pytest.raises(MuntinError, match="size is .*longer than 104,249 days"):
+    with pytest.raises(MuntinError, match=r"size is .*longer than 104,249 days"):
         microseconds(value, "size")
 
 

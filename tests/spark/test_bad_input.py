@@ -88,7 +88,7 @@ def test_a_mistake_is_named(table: DataFrame, mistake: str) -> None:
 
 def test_a_stream_needs_a_watermark(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(MuntinError, match="watermark is missing.*'10 minutes'"):
+    with pytest.raises(MuntinError, match=r"watermark is missing.*'10 minutes'"):
         muntin.over(stream, FIVE, time="timestamp")
 
 
@@ -98,7 +98,7 @@ def test_a_stream_needs_a_configured_session(spark: SparkSession) -> None:
     configured = spark.conf.get(PROVIDER)
     spark.conf.unset(PROVIDER)
     try:
-        with pytest.raises(MuntinError, match="call muntin.configure"):
+        with pytest.raises(MuntinError, match=r"call muntin\.configure"):
             query.to_df()
     finally:
         spark.conf.set(PROVIDER, str(configured))

@@ -1,4 +1,4 @@
-"""The same query in a local Spark Connect session. It needs a process of its own: a session is one kind or the other."""
+"""The same query in a local Spark Connect session, in a process of its own: a session is one kind or the other."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_another_number_of_shards_is_refused(spark: SparkSession, here: Path, fe
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "5")
     try:
-        with pytest.raises(StreamingQueryException, match="checkpoint (was made with|has a shard)"):
+        with pytest.raises(StreamingQueryException, match=r"checkpoint (was made with|has a shard)"):
             run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", str(before))
@@ -167,8 +167,7 @@ def test_results_come_in_window_order(spark: SparkSession, here: Path, feed: Fee
 
     def collect(part: DataFrame, number: int) -> None:
         rows = part.withColumn("part", F.spark_partition_id()).collect()
-        for name in {row.part for row in rows}:
-            seen.append([row.window.end for row in rows if row.part == name])
+        seen.extend([row.window.end for row in rows if row.part == name] for name in {row.part for row in rows})
 
     query = counted(feed.stream(), W.sliding("10 seconds", "5 seconds", name="a"), W.tumbling("7 seconds", name="b"))
     _start(query.to_df().writeStream.foreachBatch(collect), here / "ours").awaitTermination()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -105,4 +106,4 @@ def test_a_custom_aggregate_in_time_order(spark: SparkSession) -> None:
     ordered = sorted((row.ts.timestamp(), row.v) for row in frame.collect())
     for row in result.collect():
         inside = [v for t, v in ordered if row.window.start.timestamp() <= t < row.window.end.timestamp()]
-        assert row.c == sum(a != b for a, b in zip(inside, inside[1:], strict=False))
+        assert row.c == sum(a != b for a, b in pairwise(inside))

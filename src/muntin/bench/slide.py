@@ -28,7 +28,6 @@ from muntin.bench.steady import Load, Measured, measure, stream, worker_peak_byt
 KEYS = 1_000
 PER_SECOND = 100
 """Rows per key and slide: 100,000 rows per second of event time."""
-RATIOS = (1, 10, 60, 600, 3600)
 TARGETS = {60: 15.0, 600: 250.0}
 COMPARED_KEYS = 50
 DELAY = "1 second"
@@ -38,27 +37,34 @@ DELAY = "1 second"
 class Scale:
     """How much of it to run. Spark's batches are smaller where its rate would take hours otherwise."""
 
+    ratios: tuple[int, ...]
     ours: Load
-    spark: dict[int, Load]
+    sparks: dict[int, Load]
+    warm_up: int
+    """Batches of each system that do not count. The JVM and the workers are warm after the first system anyway."""
     compared: tuple[int, ...]
 
 
 FULL = Scale(
-    ours=Load(KEYS, PER_SECOND, seconds=80, batches=6),
-    spark={
+    ratios=(1, 10, 60, 600, 3600),
+    ours=Load(KEYS, PER_SECOND, seconds=80, batches=5),
+    sparks={
         1: Load(KEYS, PER_SECOND, seconds=80, batches=4),
         10: Load(KEYS, PER_SECOND, seconds=20, batches=4),
         60: Load(KEYS, PER_SECOND, seconds=10, batches=4),
-        600: Load(KEYS, PER_SECOND, seconds=10, batches=2),
+        600: Load(KEYS, PER_SECOND, seconds=5, batches=3),
     },
+    warm_up=1,
     compared=(1, 10, 60, 600),
 )
 QUICK = Scale(
-    ours=Load(KEYS, PER_SECOND, seconds=40, batches=4),
-    spark={
-        60: Load(KEYS, PER_SECOND, seconds=2, batches=3),
+    ratios=(1, 60, 600, 3600),
+    ours=Load(KEYS, PER_SECOND, seconds=60, batches=2),
+    sparks={
+        60: Load(KEYS, PER_SECOND, seconds=2, batches=2),
         600: Load(KEYS, PER_SECOND, seconds=1, batches=1),
     },
+    warm_up=0,
     compared=(60,),
 )
 
@@ -94,24 +100,26 @@ class _Bench:
         self._scale = scale
         self._place = place
         self._bars = bars
-        steps = 1 + 1 + len(RATIOS) + len(scale.spark) + len(scale.compared)
+        steps = 2 + len(scale.ratios) + len(scale.sparks) + len(scale.compared)
         self._task = bars.add_task("making data", total=steps)
 
     def run(self) -> tuple[list[Record], dict[str, dict[int, float]]]:
         main = self._place / "main"
         write_batches(main, self._scale.ours)
         self._done("pass-through")
-        through = self._measure(_pass_through(stream(self._spark, main)), warm_up=1)
+        if self._scale.warm_up == 0:  # the first system of the run would pay for starting everything
+            self._measure(_pass_through(stream(self._spark, main)), warm_up=0)
+        through = self._measure(_pass_through(stream(self._spark, main)), warm_up=self._scale.warm_up)
         self._done("")
-        ours = {ratio: self._ours(main, ratio) for ratio in RATIOS}
+        ours = {ratio: self._ours(main, ratio) for ratio in self._scale.ratios}
         peak = worker_peak_bytes()
-        sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.spark.items()}
+        sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.sparks.items()}
         differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
         records = _records(through, ours, sparks, differences, peak)
         curves = {
             "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
             "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
-            "rows to Python, nothing else": dict.fromkeys(RATIOS, through.rows_per_s),
+            "rows to Python, nothing else": dict.fromkeys(self._scale.ratios, through.rows_per_s),
         }
         return records, curves
 
@@ -123,7 +131,8 @@ class _Bench:
         for file in sorted(main.iterdir()):
             os.link(file, folder / file.name)
         self._label(f"Muntin, size/slide {ratio}")
-        measured = self._measure(_ours(stream(self._spark, folder), ratio).to_df(), warm_up=2)
+        # The batch of the past is never counted.
+        measured = self._measure(_ours(stream(self._spark, folder), ratio).to_df(), warm_up=self._scale.warm_up + 1)
         self._done("")
         return measured
 
@@ -131,7 +140,7 @@ class _Bench:
         folder = self._place / f"spark-{ratio}"
         write_batches(folder, load)
         self._label(f"Spark window(), size/slide {ratio}")
-        measured = self._measure(_sparks(stream(self._spark, folder), ratio), warm_up=1)
+        measured = self._measure(_sparks(stream(self._spark, folder), ratio), warm_up=self._scale.warm_up)
         self._done("")
         return measured
 
@@ -139,7 +148,7 @@ class _Bench:
         """How many results differ, over the keys below COMPARED_KEYS of the smallest of the streams."""
         self._label(f"comparing results, size/slide {ratio}")
         folder = self._place / f"compare-{ratio}"
-        write_batches(folder, Load(KEYS, PER_SECOND, seconds=20, batches=3), seed=ratio)
+        write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=3), seed=ratio)
         some = stream(self._spark, folder).where(f"key < {COMPARED_KEYS}")
         found = {}
         for name, frame in (("ours", _ours(some, ratio).to_df()), ("spark", _sparks(some, ratio))):
@@ -225,9 +234,9 @@ def _records(
             better="lower",
             baseline_name="pass-through",
         )
-        for ratio in RATIOS
+        for ratio in ours
     ]
-    first, last = RATIOS[0], RATIOS[-1]
+    first, last = min(ours), max(ours)
     records.append(
         Record(
             name=f"growth of time from size/slide {first} to {last}",
@@ -286,7 +295,7 @@ def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak
             target=None,
             better="lower",
             baseline_name=f"bytes of Spark's state at {largest}",
-            note=f"{peak / 1e6:,.0f} MB in all workers together, after size/slide {RATIOS[-1]}",
+            note=f"{peak / 1e6:,.0f} MB in all workers together, after size/slide {max(ours)}",
         )
     )
     return records

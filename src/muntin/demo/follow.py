@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import muntin
 from muntin.spark.metrics import OBSERVATION
 
-_LOOK_EVERY = 0.3
+_LOOK_EVERY = 0.5
 
 
 @dataclass(frozen=True)
