@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -76,6 +77,19 @@ def test_the_worst_days_do_not_overlap_and_have_departures() -> None:
         (timedelta(days=1), 50.0),
         (timedelta(days=2), 30.0),
     ]
+
+
+def test_a_failure_shows_the_end_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(directory: Path, months: int) -> int:
+        os.write(2, b"what Spark said\n")
+        raise RuntimeError("no disk")
+
+    monkeypatch.setattr(flights, "write_months", fail)
+    with pytest.raises(RuntimeError, match="no disk"):
+        run(tmp_path)
+    assert "what Spark said" in capsys.readouterr().out
 
 
 @pytest.mark.spark

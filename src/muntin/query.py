@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,20 +28,21 @@ RESERVED = ("window", "window_id", "window_name", "late", "quality", "rank")
 
 @dataclass(frozen=True)
 class Filters:
-    """The `where=` conditions of a query, each computed once by Spark as a boolean column."""
+    """The `where=` conditions of a query by the name of the boolean column that Spark computes for each.
 
-    columns: tuple[tuple[str, Column], ...] = ()
-    named: Mapping[str, str] = field(default_factory=dict)
+    The name is a digest of the condition: equal ones are computed once, and another condition is another column, so
+    that state made under the old one is not taken for state of the new.
+    """
+
+    columns: Mapping[str, Column] = field(default_factory=dict)
 
     def add(self, where: Any, source: Source) -> tuple[Filters, str | None]:
         """The filters with this one, and the name of its column."""
         if where is None:
             return self, None
-        if isinstance(where, str) and where in self.named:
-            return self, self.named[where]
-        name = f"__muntin_where_{len(self.columns)}"
-        columns = (*self.columns, (name, source.filter(where)))
-        return Filters(columns, {**self.named, where: name} if isinstance(where, str) else self.named), name
+        condition = source.filter(where)
+        name = f"__muntin_where_{hashlib.sha256(str(where).encode()).hexdigest()[:16]}"
+        return Filters({**self.columns, name: condition}), name
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Query:
         read = [self.time, *self.by]
         read += [column for bound in self.aggregates.values() for column in _columns_of(bound)]
         types = {column: self.source.types[column] for column in dict.fromkeys(read)}
-        types |= {name: pa.bool_() for name, _ in self.filters.columns}
+        types |= {name: pa.bool_() for name in self.filters.columns}
         emits = self.late_policy == "emit"
         return Plan.make(
             time=self.time,

@@ -43,5 +43,5 @@ def _input(query: Query, plan: Plan) -> DataFrame:
     if query.source.streaming:
         frame = frame.withWatermark(query.time, f"{query.watermark} microseconds")
     names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
-    columns = [frame[f"`{name}`"] for name in names]
-    return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns))
+    columns = [frame["`" + name.replace("`", "``") + "`"] for name in names]
+    return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns.items()))

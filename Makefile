@@ -1,0 +1,38 @@
+# make demo    see it work, beside plain Spark
+# make test    lint, types and all tests
+
+VENV := .venv
+OLDEST := .venv-oldest
+WITH_JAVA := scripts/with-java
+
+.PHONY: help setup demo test lint bench test-oldest clean
+help:
+	@sed -n 's/^# //p' Makefile
+	@echo 'make lint, make bench, make setup, make test-oldest (the oldest Spark that is supported), make clean'
+
+setup: $(VENV)/.ready
+$(VENV)/.ready: pyproject.toml scripts/setup
+	@scripts/setup $(VENV)
+
+demo: setup
+	@$(WITH_JAVA) $(VENV)/bin/muntin demo
+
+test: setup lint
+	$(WITH_JAVA) $(VENV)/bin/pytest
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: setup
+	@$(WITH_JAVA) $(VENV)/bin/muntin bench slide
+
+$(OLDEST)/.ready: pyproject.toml scripts/setup
+	@scripts/setup $(OLDEST) 'pyspark==4.1.*' 'pandas<3'
+
+test-oldest: $(OLDEST)/.ready
+	$(WITH_JAVA) $(OLDEST)/bin/pytest
+
+clean:
+	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results dist
