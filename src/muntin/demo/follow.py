@@ -38,7 +38,6 @@ class Run:
     end: Standing
     total: float
     """From start to end, as a person with a watch would measure it."""
-    first_batch: float
     steady: float
     """All batches after the first, added up."""
 
@@ -64,8 +63,8 @@ def run_to_end(results: DataFrame, directory: Path, look: Look, show: Callable[[
     total = time.perf_counter() - began
     end = look(query)
     show(end)
-    first, *rest = (report["durationMs"]["triggerExecution"] / 1000 for report in _batches(query))
-    return Run(end, total, first, sum(rest))
+    _, *rest = (report["durationMs"]["triggerExecution"] / 1000 for report in _batches(query))
+    return Run(end, total, sum(rest))
 
 
 def look_at_muntin(query: StreamingQuery) -> Standing:
