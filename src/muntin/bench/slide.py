@@ -52,7 +52,7 @@ FULL = Scale(
         1: Load(KEYS, PER_SECOND, seconds=80, batches=4),
         10: Load(KEYS, PER_SECOND, seconds=20, batches=4),
         60: Load(KEYS, PER_SECOND, seconds=10, batches=4),
-        600: Load(KEYS, PER_SECOND, seconds=5, batches=3),
+        600: Load(KEYS, PER_SECOND, seconds=2, batches=3),
     },
     warm_up=1,
     compared=(1, 10, 60, 600),

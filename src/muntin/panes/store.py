@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -53,13 +53,10 @@ class Totals:
     late_rows: int = 0
     bad_rows: int = 0
     outside_rows: int = 0
+    results: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        return Totals(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
-
-
-def _values(totals: Totals) -> tuple[int, int, int, int]:
-    return (totals.rows, totals.late_rows, totals.bad_rows, totals.outside_rows)
+        return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from muntin.panes.store import Totals
 from muntin.stages.window_stage import ShardMetrics
 
 OBSERVATION = "muntin"
 NAMES = tuple(each.name for each in fields(ShardMetrics))
-_COUNTERS = ("rows", "late_rows", "bad_rows", "outside_rows")
+_COUNTERS = tuple(each.name for each in fields(Totals))
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
 
@@ -30,13 +31,14 @@ class Progress:
     """Rows without an event time."""
     outside_rows: int = 0
     """Rows between windows, where the slide is larger than the size."""
+    results: int = 0
+    """Windows of keys that closed."""
     batch_rows: int = 0
     """The same for the last batch alone, from here on."""
     batch_late_rows: int = 0
     batch_bad_rows: int = 0
     batch_outside_rows: int = 0
-    results: int = 0
-    """Results of the last batch: windows of keys that closed."""
+    batch_results: int = 0
     panes: int = 0
     """Panes of keys that open windows still need."""
     hot_bytes: int = 0

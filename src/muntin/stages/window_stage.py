@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.panes import packed
 from muntin.panes.grid import last_ends
-from muntin.panes.store import PaneStore, Totals, open_rows, without_closed
+from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.plan import Plan
 from muntin.stages.pane_stage import PackedPanes
@@ -36,6 +36,14 @@ class ShardMetrics:
     total_late_rows: int = 0
     total_bad_rows: int = 0
     total_outside_rows: int = 0
+    total_results: int = 0
+
+    def count(self, batch: Totals, totals: Totals) -> None:
+        """Take over the counters of this batch, and those since the query first started."""
+        for name, value in asdict(batch).items():
+            setattr(self, name, value)
+        for name, value in asdict(totals).items():
+            setattr(self, f"total_{name}", value)
 
 
 @dataclass
@@ -60,17 +68,13 @@ class WindowStage:
         table = merge(self.plan.layout, present) if present else None
         if table is not None and table.size and watermark > closed:
             for batch in WindowAnswers(self.plan, table).between(closed, watermark):
-                self.metrics.results += batch.num_rows
+                counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
             table = compacted(self.plan.layout, without_closed(table, self.plan, watermark))
             added = None if added is None else without_closed(added, self.plan, watermark)
         header = self.store.commit(table, added, max(watermark, closed), counted)
-        self._measure(table, counted)
-        self.metrics.state_bytes = sum(segment.size for segment in header.segments)
-        self.metrics.segments = len(header.segments)
-        totals = header.totals
-        self.metrics.total_rows, self.metrics.total_late_rows = totals.rows, totals.late_rows
-        self.metrics.total_bad_rows, self.metrics.total_outside_rows = totals.bad_rows, totals.outside_rows
+        self.metrics.count(counted, header.totals)
+        self._measure(table, header)
 
     def _take_in(
         self, arrived: Iterable[PackedPanes], closed: int
@@ -92,10 +96,10 @@ class WindowStage:
         added = merge(self.plan.layout, tables) if tables else None
         return added, Totals(rows, late_rows, bad_rows, outside_rows), late
 
-    def _measure(self, table: PaneTable | None, counted: Totals) -> None:
+    def _measure(self, table: PaneTable | None, header: Header) -> None:
         metrics = self.metrics
-        metrics.rows, metrics.late_rows = counted.rows, counted.late_rows
-        metrics.bad_rows, metrics.outside_rows = counted.bad_rows, counted.outside_rows
+        metrics.state_bytes = sum(segment.size for segment in header.segments)
+        metrics.segments = len(header.segments)
         metrics.panes = 0 if table is None else len(table.panes)
         metrics.hot_bytes = 0 if table is None else table.nbytes
         metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
