@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
@@ -54,11 +56,14 @@ def write_batches(folder: Path, load: Load, seed: int = 0) -> None:
 
 def write_past(folder: Path, keys: int, seconds: int) -> None:
     """One batch that comes before all others: one row per key and second of the past, so that windows are full."""
+    rng = np.random.default_rng(seconds)
     per_file = -(-seconds // FILES_PER_BATCH)
     for part in range(FILES_PER_BATCH):
         first, last = part * per_file, min((part + 1) * per_file, seconds)
         times = EPOCH + (np.repeat(np.arange(first, last), keys) - seconds) * 1_000_000 + 500_000
-        _write(folder / f"0-{part}.parquet", times, np.tile(np.arange(keys), last - first), np.ones(len(times)))
+        path = folder / f"0-{part}.parquet"
+        _write(path, times, np.tile(np.arange(keys), last - first), rng.random(len(times)))
+        os.utime(path, (0, 0))  # Spark takes the oldest files first
 
 
 def _write(path: Path, times: Array, keys: Array, values: Array) -> None:
@@ -75,47 +80,44 @@ def stream(spark: SparkSession, folder: Path) -> DataFrame:
     return reader.parquet(str(folder))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Measured:
     """Batches in steady state, those of the warm-up left out."""
 
-    rows: int = 0
-    seconds: float = 0.0
-    batches: list[float] = field(default_factory=list)
-    query: StreamingQuery | None = None
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+    query: StreamingQuery
 
     @property
     def rows_per_s(self) -> float:
-        return self.rows / self.seconds
+        """The rate of the median batch: one that the machine disturbed does not count."""
+        return median(rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True))
 
 
 def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None], sink: str = "noop") -> Measured:
     """Run the stream to its end; the first `warm_up` batches with rows do not count, nor do those without."""
     shutil.rmtree(scratch, ignore_errors=True)
-    writer = frame.writeStream.format(sink).option("checkpointLocation", str(scratch / "checkpoint"))
-    if sink != "noop":
-        writer = writer.option("path", str(scratch / "out"))
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(scratch / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     while not query.awaitTermination(1):
         tick(f"batch {len(query.recentProgress)}")
-    measured = Measured(query=query)
-    for report in [each for each in query.recentProgress if each["numInputRows"] > 0][warm_up:]:
-        seconds = report["durationMs"]["triggerExecution"] / 1000
-        measured.rows += report["numInputRows"]
-        measured.seconds += seconds
-        measured.batches.append(seconds)
+    reports = [each for each in query.recentProgress if each["numInputRows"] > 0][warm_up:]
     shutil.rmtree(scratch / "checkpoint", ignore_errors=True)
-    return measured
+    return Measured(
+        rows=tuple(report["numInputRows"] for report in reports),
+        seconds=tuple(report["durationMs"]["triggerExecution"] / 1000 for report in reports),
+        query=query,
+    )
 
 
-def worker_peak_bytes() -> int:
-    """The peak resident memory of all Python workers of this session, added up, as Linux counts it; 0 elsewhere."""
-    total = 0
+def worker_peaks() -> list[int]:
+    """The peak resident memory of each Python worker of this machine in bytes, as Linux counts it; none elsewhere."""
+    peaks = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if b"pyspark.daemon" in (process / "cmdline").read_bytes():
                 lines = (process / "status").read_text().splitlines()
-                total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+                peaks += [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
         except OSError:
             continue  # it has just ended
-    return total
+    return peaks

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 import muntin
-from muntin.spark.metrics import OBSERVATION
 
 _LOOK_EVERY = 0.5
 
@@ -74,7 +73,7 @@ def look_at_muntin(query: StreamingQuery) -> Standing:
         running=query.isActive,
         batches=len(reports),
         rows=progress.rows,
-        closed=sum(int(report["observedMetrics"][OBSERVATION]["results"] or 0) for report in reports),
+        closed=progress.results,
         late=progress.late_rows,
         state_bytes=progress.state_bytes,
     )
