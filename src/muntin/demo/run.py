@@ -14,8 +14,8 @@ from rich.console import Console
 import muntin
 from muntin.demo import compare, flights, plot, queries, show, worst
 from muntin.demo.follow import Run, Standing, look_at_muntin, look_at_spark, run_to_end
-from muntin.demo.quiet import last_lines, stderr_to
 from muntin.demo.show import Race
+from muntin.quiet import last_lines, stderr_to
 from muntin.spark.session import PARTITIONS, partitions
 from muntin.windows import TimeWindow
 
