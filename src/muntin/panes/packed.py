@@ -25,7 +25,7 @@ from muntin.panes.table import Layout, Leaves, PaneTable
 FORMAT_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 class Kind(IntEnum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Protocol
 
@@ -17,11 +18,14 @@ import numpy as np
 
 from muntin.errors import StateError
 from muntin.panes import packed
+from muntin.panes.copies import LocalCopies
 from muntin.panes.grid import last_ends
 from muntin.panes.table import PaneTable, merge
 from muntin.plan import Plan
 
 FANOUT = 8
+COPIED_BYTES = 1 << 18
+"""Segments from this size on are worth a copy on the host: smaller ones come from the state as fast."""
 
 
 class StateBackend(Protocol):
@@ -113,6 +117,7 @@ class PaneStore:
         self._shard = shard
         self._backend = backend
         self._cache = cache
+        self._copies = LocalCopies(query, shard)
         self.header = self._read_header()
         self.cache_hit = False
 
@@ -163,15 +168,18 @@ class PaneStore:
         kept = []
         for segment in header.segments:
             if segment.ends <= header.watermark:
-                self._backend.delete(segment.name)
+                self._delete(segment)
             else:
                 kept.append(segment)
         return replace(header, segments=tuple(kept))
 
     def _append(self, header: Header, table: PaneTable, tier: int) -> Header:
-        name = str(header.next_segment)
+        # A replay of the batch must not give the same name to other bytes: copies may outlive a failed one.
+        name = f"{header.next_segment}-{uuid.uuid4().hex}"
         value = packed.pack(table)
         self._backend.write(name, value)
+        if len(value) >= COPIED_BYTES:
+            self._copies.write(name, value)
         ends = max(int(last_ends(each.time, self._plan.windows).max()) for each in table.leaves if len(each))
         segment = Segment(name, tier, len(value), table.size, ends)
         return replace(header, next_segment=header.next_segment + 1, segments=(*header.segments, segment))
@@ -187,23 +195,32 @@ class PaneStore:
             # All there is: the table in memory is their fold already.
             folded = table if len(tail) == len(segments) else self._open(self._merged(tuple(tail)), header.watermark)
             for segment in tail:
-                self._backend.delete(segment.name)
+                self._delete(segment)
             header = replace(header, segments=segments[: -len(tail)])
             if folded is None or not folded.size:
                 return header
             header = self._append(header, folded, tier + 1)
 
     def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
-        tables = []
-        for segment in segments:
-            value = self._backend.read(segment.name)
-            if value is None:
-                raise StateError(
-                    f"Segment {segment.name} is missing from the state of shard {self._shard}. "
-                    "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
-                )
-            tables.append(packed.unpack(self._plan.layout, value))
+        tables = [self._read(segment) for segment in segments]
         return merge(self._plan.layout, tables) if tables else None
+
+    def _read(self, segment: Segment) -> PaneTable:
+        copy = self._copies.read(segment.name)
+        if copy is not None:
+            with suppress(StateError):  # a damaged copy: the state has the original
+                return packed.unpack(self._plan.layout, copy)
+        value = self._backend.read(segment.name)
+        if value is None:
+            raise StateError(
+                f"Segment {segment.name} is missing from the state of shard {self._shard}. "
+                "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
+            )
+        return packed.unpack(self._plan.layout, value)
+
+    def _delete(self, segment: Segment) -> None:
+        self._backend.delete(segment.name)
+        self._copies.delete(segment.name)
 
     def _open(self, table: PaneTable | None, watermark: int) -> PaneTable | None:
         return None if table is None else without_closed(table, self._plan, watermark)

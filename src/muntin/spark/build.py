@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import uuid
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from muntin.panes.copies import forget
 from muntin.plan import Plan
 from muntin.query import Query
 from muntin.spark import session
@@ -25,6 +27,7 @@ def build(query: Query) -> DataFrame:
     plan = query.plan(shard_ids(session.partitions(spark)))
     panes = _input(query, plan).mapInArrow(packed_panes(plan), PACKED).groupBy("shard")
     if query.source.streaming:
+        atexit.register(forget, identity)
         staged = panes.transformWithStateInPandas(
             ShardProcessor(plan, identity),
             outputStructType=STAGED,

@@ -1,0 +1,68 @@
+"""Copies of segments on the host, for the workers that share it.
+
+Spark hands a shard now to one Python worker and now to another, and reading megabytes back from Spark's state takes
+longer than anything else in a batch. A segment never changes and its name is never used twice, so a file with its bytes
+is as good as the state, for every worker of the host. The state stays the truth: a copy that is missing is read from
+there, and one that is damaged fails its checksum and is, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_STALE_SECONDS = 86_400
+
+
+class LocalCopies:
+    """The copies of one shard of one query. Nothing here may fail a batch: every error is a copy less."""
+
+    def __init__(self, query: str, shard: int) -> None:
+        self._folder = query_folder(query) / str(shard)
+
+    def read(self, name: str) -> bytes | None:
+        with suppress(OSError):
+            if _is_ours(self._folder):
+                return (self._folder / name).read_bytes()
+        return None
+
+    def write(self, name: str, value: bytes) -> None:
+        with suppress(OSError):
+            if not self._folder.exists():
+                self._folder.parent.parent.mkdir(mode=0o700, exist_ok=True)
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _remove_stale(self._folder.parent)
+            if _is_ours(self._folder):
+                unfinished = self._folder / f"{name}.{os.getpid()}"
+                unfinished.write_bytes(value)
+                unfinished.replace(self._folder / name)
+
+    def delete(self, name: str) -> None:
+        with suppress(OSError):
+            (self._folder / name).unlink(missing_ok=True)
+
+
+def query_folder(query: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"muntin-{os.getuid()}" / query
+
+
+def forget(query: str) -> None:
+    """Remove all copies of a query."""
+    shutil.rmtree(query_folder(query), ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can have put files there."""
+    about = folder.parent.parent.stat()
+    return about.st_uid == os.getuid() and about.st_mode & 0o022 == 0
+
+
+def _remove_stale(current: Path) -> None:
+    """Remove what queries left behind whose driver could not: on another host, or killed."""
+    for other in current.parent.iterdir():
+        if other != current and time.time() - other.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)
