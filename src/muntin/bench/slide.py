@@ -53,12 +53,12 @@ class Scale:
 
 FULL = Scale(
     ratios=(1, 10, 60, 600, 3600),
-    ours=Load(KEYS, PER_SECOND, seconds=260, batches=5),
+    ours=Load(KEYS, PER_SECOND, seconds=260, batches=4),
     sparks={
-        1: Load(KEYS, PER_SECOND, seconds=260, batches=4),
-        10: Load(KEYS, PER_SECOND, seconds=60, batches=4),
-        60: Load(KEYS, PER_SECOND, seconds=20, batches=4),
-        600: Load(KEYS, PER_SECOND, seconds=10, batches=3),
+        1: Load(KEYS, PER_SECOND, seconds=100, batches=3),
+        10: Load(KEYS, PER_SECOND, seconds=30, batches=3),
+        60: Load(KEYS, PER_SECOND, seconds=20, batches=3),
+        600: Load(KEYS, PER_SECOND, seconds=10, batches=2),
     },
     warm_up=1,
     compared=(1, 10, 60, 600),
