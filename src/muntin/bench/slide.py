@@ -53,7 +53,7 @@ class Scale:
 
 FULL = Scale(
     ratios=(1, 10, 60, 600, 3600),
-    ours=Load(KEYS, PER_SECOND, seconds=260, batches=4),
+    ours=Load(KEYS, PER_SECOND, seconds=520, batches=3),
     sparks={
         1: Load(KEYS, PER_SECOND, seconds=100, batches=3),
         10: Load(KEYS, PER_SECOND, seconds=30, batches=3),
@@ -65,10 +65,10 @@ FULL = Scale(
 )
 QUICK = Scale(
     ratios=(1, 60, 600, 3600),
-    ours=Load(KEYS, PER_SECOND, seconds=200, batches=2),
+    ours=Load(KEYS, PER_SECOND, seconds=130, batches=2),
     sparks={
-        60: Load(KEYS, PER_SECOND, seconds=10, batches=2),
-        600: Load(KEYS // 10, PER_SECOND, seconds=15, batches=1),
+        60: Load(KEYS, PER_SECOND, seconds=5, batches=2),
+        600: Load(KEYS // 50, PER_SECOND, seconds=20, batches=1),
     },
     warm_up=0,
     compared=(60,),
@@ -140,7 +140,7 @@ class _Bench:
     def _warm_up(self) -> None:
         """A short run of each system, so that none of the measured ones pays for starting the JVM and the workers."""
         folder = self._place / "warm-up"
-        write_batches(folder, Load(KEYS, PER_SECOND, seconds=4, batches=2))
+        write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=2))
         frame = stream(self._spark, folder)
         for system in (_pass_through(frame), _ours(frame, 10).to_df(), _sparks(stream(self._plain, folder), 1)):
             self._measure(system, warm_up=0)
