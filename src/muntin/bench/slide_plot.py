@@ -4,39 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-COLOURS = {"Muntin": "#0b6e4f", "Spark window()": "#c8553d"}
+INK = {"Muntin": "#0b6e4f", "Spark window()": "#c8553d"}
+"""Colours of the systems; a curve of any other name is a limit, drawn as a thin line."""
+LABELS_BELOW = {"Muntin": True, "Spark window()": False}
 
 
 def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
     for name, points in curves.items():
-        colour = COLOURS.get(name)
-        ratios, rates = list(points), list(points.values())
-        if colour is None:
-            axes.plot(ratios, rates, color="#888888", linestyle="--", linewidth=1.2)
-            axes.annotate(name, (ratios[0], rates[0]), (0, 6), textcoords="offset points", color="#666666")
-            continue
-        axes.plot(ratios, rates, color=colour, marker="o", linewidth=2.2)
-        axes.annotate(
-            name,
-            (ratios[-1], rates[-1]),
-            (-4, -16),
-            textcoords="offset points",
-            color=colour,
-            weight="bold",
-            ha="right",
-        )
-        for ratio, rate in points.items():
-            label = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:,.0f} k"
-            axes.annotate(label, (ratio, rate), (0, 8), textcoords="offset points", color=colour, ha="center", size=8)
+        if name in INK:
+            _system(axes, name, points)
+        else:
+            axes.plot(list(points), list(points.values()), color="#999999", linestyle="--", linewidth=1.2)
+            last = max(points)
+            axes.annotate(name, (last, points[last]), (0, 6), textcoords="offset points", color="#777777", ha="right")
+    rates = [rate for points in curves.values() for rate in points.values()]
     axes.set(xscale="log", yscale="log", xlabel="size / slide", ylabel="input rows per second")
-    axes.set_xticks([1, 10, 60, 600, 3600], ["1", "10", "60", "600", "3600"])
+    axes.set_ylim(min(rates) / 2.5, max(rates) * 2.5)
+    ticks = sorted({ratio for points in curves.values() for ratio in points})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_title("Sliding sum and mean, 1,000 keys: the cost of sliding finely", loc="left", weight="bold")
     axes.spines[["top", "right"]].set_visible(False)
@@ -44,3 +37,30 @@ def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def _system(axes: Any, name: str, points: Mapping[int, float]) -> None:
+    colour, below = INK[name], LABELS_BELOW[name]
+    axes.plot(list(points), list(points.values()), color=colour, marker="o", linewidth=2.2)
+    for ratio, rate in points.items():
+        text = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:,.1f} k"
+        where = (0, -16) if below else (10, 4)
+        axes.annotate(
+            text,
+            (ratio, rate),
+            where,
+            textcoords="offset points",
+            color=colour,
+            size=8,
+            ha="center" if below else "left",
+        )
+    last = max(points)
+    axes.annotate(
+        name,
+        (last, points[last]),
+        (0, -32) if below else (-10, -4),
+        textcoords="offset points",
+        color=colour,
+        weight="bold",
+        ha="right",
+    )
