@@ -39,8 +39,8 @@ DELAY = "1 second"
 class Scale:
     """How much of it to run.
 
-    Spark's batches are smaller where its rate would take hours otherwise; its rate hardly depends on their size, since
-    its work is the copies of the rows. The quick run also gives it fewer keys at 600, which is in its favour.
+    Spark's batches are smaller where its rate would take hours otherwise. That is not in its favour: larger batches suit
+    it, as they suit Muntin. The quick run also gives it few keys at 600; its figures there only show that it works.
     """
 
     ratios: tuple[int, ...]
@@ -108,7 +108,7 @@ def _bars(console: Console) -> Progress:
 class _Bench:
     def __init__(self, spark: SparkSession, scale: Scale, place: Path, bars: Progress) -> None:
         self._spark = spark
-        # Spark's own windows get Spark's own settings: with them they are faster than with Muntin's state store.
+        # Spark's own windows get Spark's own settings, its state store among them.
         self._plain = spark.newSession()
         self._plain.conf.set(PARTITIONS, str(partitions(spark)))
         self._scale = scale
@@ -311,8 +311,7 @@ def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak
             target=None,
             better="lower",
             baseline_name=f"bytes of Spark's state at {largest}",
-            note=f"{sum(peaks) / 1e6:,.0f} MB in {len(peaks)} workers together, after size/slide {max(ours)}; "
-            "a worker that has only imported NumPy, pandas and Arrow takes about 150 MB of it",
+            note=f"{sum(peaks) / 1e6:,.0f} MB in {len(peaks)} workers together, after size/slide {max(ours)}",
         )
     )
     return records

@@ -1,7 +1,7 @@
 """Copies of segments on the host, for the workers that share it.
 
-Spark hands a shard now to one Python worker and now to another, and reading megabytes back from Spark's state takes
-longer than anything else in a batch. A segment never changes and its name is never used twice, so a file with its bytes
+Spark hands a shard now to one Python worker and now to another, and megabytes come back slowly from Spark's state. A
+segment never changes and its name is never used twice, so a file with its bytes
 is as good as the state, for every worker of the host. The state stays the truth: a copy that is missing is read from
 there, and one that is damaged fails its checksum and is, too.
 """
