@@ -39,7 +39,7 @@ DELAY = "1 second"
 class Scale:
     """How much of it to run.
 
-    Spark's batches are smaller where its rate would take hours otherwise. That is not in its favour: larger batches suit
+    Spark's batches are smaller where its rate would take hours otherwise. That is not in its favour: larger ones suit
     it, as they suit Muntin. The quick run also gives it few keys at 600; its figures there only show that it works.
     """
 
