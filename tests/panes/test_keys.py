@@ -60,13 +60,14 @@ def plain_keys(values: Sequence[list[Any]]) -> list[Any]:
 
 
 @given(key_rows())
-def test_codes_go_by_first_appearance(drawn: tuple[list[pa.DataType], list[list[Any]]]) -> None:
+def test_codes_are_dense_and_tell_keys_apart(drawn: tuple[list[pa.DataType], list[list[Any]]]) -> None:
     kinds, values = drawn
     codes, first = keys.encode(arrays(kinds, values), len(values[0]))
     plain = plain_keys(values)
-    distinct = list(dict.fromkeys(plain))
-    assert codes.tolist() == [distinct.index(key) for key in plain]
-    assert first.tolist() == [plain.index(key) for key in distinct]
+    code_of = dict(zip(plain, codes.tolist(), strict=True))
+    assert codes.tolist() == [code_of[key] for key in plain]
+    assert sorted(code_of.values()) == list(range(len(code_of)))
+    assert first.tolist() == [plain.index(key) for key in sorted(code_of, key=code_of.__getitem__)]
 
 
 @pytest.mark.parametrize("length", [0, 1, 5])

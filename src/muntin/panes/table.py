@@ -131,7 +131,7 @@ def key_schema(fields: Sequence[pa.Field]) -> pa.Schema:
 
 
 def merge(layout: Layout, tables: Sequence[PaneTable]) -> PaneTable:
-    """One table of all the tuples behind `tables`. The codes of the first table's keys stay what they are."""
+    """One table of all the tuples behind `tables`."""
     tables = [table for table in tables if table.size] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
