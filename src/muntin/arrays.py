@@ -1,9 +1,9 @@
-"""Array types, and the two small array idioms that several modules need."""
+"""Array types, and the small array idioms that several modules need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,3 +51,46 @@ def fold_runs(state: State, starts: Int64Array, combine: Combine) -> State:
         state = folded
         lengths = (lengths + 1) // 2
     return state
+
+
+def search(
+    values: Array, targets: Array, begin: Int64Array, end: Int64Array, side: Literal["left", "right"] = "left"
+) -> Int64Array:
+    """`np.searchsorted` of each target within its own range `[begin, end)` of values, which is sorted."""
+    low, high = begin.astype(np.int64), end.astype(np.int64)
+    open_ranges = np.flatnonzero(low < high)
+    while len(open_ranges):
+        middle = (low[open_ranges] + high[open_ranges]) >> 1
+        found, target = values[middle], targets[open_ranges]
+        behind = found < target if side == "left" else found <= target
+        low[open_ranges] = np.where(behind, middle + 1, low[open_ranges])
+        high[open_ranges] = np.where(behind, high[open_ranges], middle)
+        open_ranges = open_ranges[low[open_ranges] < high[open_ranges]]
+    return low
+
+
+def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
+    """For each of `length` elements in runs that begin at `starts`, its position within its run."""
+    return np.arange(length) - np.repeat(starts, np.diff(starts, append=length))
+
+
+def expand(first: Int64Array, count: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """For every i the numbers `first[i] … first[i] + count[i] - 1`, after one another; and the i of each."""
+    source = np.repeat(np.arange(len(count)), count)
+    ends = np.cumsum(count)
+    return first[source] + (np.arange(len(source)) - (ends - count)[source]), source
+
+
+def running_max(values: Array, starts: Int64Array) -> Array:
+    """The largest value so far within each run; the runs begin at `starts`."""
+    if len(starts) < 2:
+        return np.asarray(np.maximum.accumulate(values))
+    within = np.ones(len(values), dtype=bool)
+    within[starts] = False
+    if np.all(values[1:][within[1:]] >= values[:-1][within[1:]]):
+        return values  # growing already: nothing to do, and most often so
+    distinct, rank = np.unique(values, return_inverse=True)
+    run = np.cumsum(~within)
+    # Ranks of later runs are above all of earlier ones, so that one sweep serves all runs.
+    reached = np.maximum.accumulate(run * len(distinct) + rank)
+    return np.asarray(distinct[reached - run * len(distinct)])

@@ -2,73 +2,141 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from muntin.durations import describe
+from muntin.families.delta import DeltaFamily
+from muntin.families.family import Family
+from muntin.families.ordered import OrderedFamily
+from muntin.families.session import SessionFamily
+from muntin.families.time import TimeFamily
+from muntin.plan import Plan
 from muntin.query import Query
+from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 _FEW_MICROSECONDS = 1_000
 
 
 def explanation(query: Query) -> str:
     plan = query.plan(shards=[0])
-    grid = plan.grid
     lines = [
         f"Muntin: {'stream' if query.source.streaming else 'table'}, windows over {query.time!r}"
         + (f" per {', '.join(map(repr, query.by))}" if query.by else ", one group"),
-        "",
-        f"Panes of {describe(grid.length)}, shared by all windows:",
     ]
-    for window in plan.windows:
-        panes = window.size // grid.length
-        lines.append(
-            f"  {window.title}: {panes:,} pane{'s' * (panes != 1)} per window, forward-context-{window.forward_context}"
-        )
-    fields = plan.layout.leaf_sets[0].fields
-    widest = max(window.size for window in plan.windows)
-    kept = (widest + (query.watermark or 0)) // grid.length + 1
-    leaf = 16 + sum(_width(field.dtype) for field in fields)
+    for family in plan.families:
+        lines += ["", *_DESCRIBED[type(family)](family, query)]
+        for _, window in family.windows:
+            context = f"forward-context-{window.forward_context}"
+            lines.append(f"  {window.title}: {_share(window, family)}{context}; {window.extent_formula}")
     lines += [
         "",
-        "Tree: flat, one array for all keys of a shard, leaves sorted by (key, pane); "
-        f"{max(1, (widest // grid.length - 1).bit_length())} levels answer every window.",
-        f"State: a key with data in every pane keeps {kept:,} panes of {leaf} bytes, "
-        f"about {_bytes(kept * leaf)}; keys with less data keep less.",
-    ]
-    for leaf_set in plan.layout.leaf_sets[1:]:
-        if leaf_set.per_tuple:
-            lines.append(
-                "       A custom aggregate that is not commutative also keeps each tuple's lifted state until its "
-                "last window has closed; say commutative=True if the order does not matter."
-            )
-            break
-    lines += [
+        "Tree: flat, one array for all keys of a shard, leaves sorted by (key, pane); a window is a range of leaves.",
         "Workers: keyed; every key belongs to one shard, because decomposable aggregates over panes leave so little "
         "work per window that spreading windows would cost more than it gains.",
     ]
-    copies = sum(window.copies for window in plan.windows)
-    lines += [
-        "",
-        f"Plain Spark would copy every row {copies:,} time{'s' * (copies != 1)}"
-        + (f", in {len(plan.windows)} queries" if len(plan.windows) > 1 else "")
-        + "; Muntin touches it once.",
-    ]
+    lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
             f"Watermark: {describe(query.watermark or 0)} behind the latest row; a row is late only for the windows "
             f"that have closed. Rows too late for all of them are {_LATE[query.late_policy]}."
         )
-    if grid.length < _FEW_MICROSECONDS:
-        lines.append(
-            f"Careful: panes of {describe(grid.length)} are very short. They are the greatest common divisor of all "
-            "sizes, slides and differences of offsets; rounder numbers make longer panes and less state."
-        )
     return "\n".join(lines)
+
+
+def _over_time(family: TimeFamily, query: Query) -> list[str]:
+    length = family.grid.length
+    widest = max(window.longest for window in family.models)
+    kept = (widest + (query.watermark or 0)) // length + 1
+    leaf = _leaf_bytes(family)
+    lines = [
+        f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "
+        f"panes of {leaf} bytes, about {_bytes(kept * leaf)}; keys with less data keep less. "
+        f"{max(1, (widest // length - 1).bit_length())} levels of the tree answer every window."
+    ]
+    if any(leaf_set.per_tuple for leaf_set in family.leaf_sets):
+        lines.append(
+            "A custom aggregate that is not commutative also keeps each tuple's lifted state until its last window "
+            "has closed; say commutative=True if the order does not matter."
+        )
+    if length < _FEW_MICROSECONDS:
+        lines.append(
+            f"Careful: panes of {describe(length)} are very short. They are the greatest common divisor of all sizes, "
+            "slides and differences of offsets; rounder numbers make longer panes and less state."
+        )
+    return lines
+
+
+def _over_sessions(family: SessionFamily, query: Query) -> list[str]:
+    what = (
+        "each tuple of an open session, as an aggregate needs their order"
+        if family.leaf_set.per_tuple
+        else (f"{_leaf_bytes(family)} bytes for each session that is open")
+    )
+    return [f"Sessions: a key keeps {what}. Tuples go to the window stage as they are."]
+
+
+def _over_settled(family: OrderedFamily, query: Query) -> list[str]:
+    panes = f"panes of {family.pane:,} tuples" if family.pane > 1 else "a leaf for each tuple"
+    return [
+        f"Settled tuples, {panes} of {_leaf_bytes(family)} bytes: tuples go to the window stage as they are and wait "
+        "there for the watermark; then their order is final, with equal times in the order of their values. "
+        "The last leaf of every key is kept for ever."
+    ]
+
+
+def _over_delta(family: DeltaFamily, query: Query) -> list[str]:
+    return [
+        f"Settled tuples whose {family.window.column!r} has not decreased, a leaf of {_leaf_bytes(family)} bytes for "
+        "each; the others are counted as bad rows and set aside. The last leaf of every key is kept for ever."
+    ]
+
+
+_DESCRIBED: dict[type[Family], Callable[[Any, Query], list[str]]] = {
+    TimeFamily: _over_time,
+    SessionFamily: _over_sessions,
+    OrderedFamily: _over_settled,
+    DeltaFamily: _over_delta,
+}
+
+
+def _share(window: Window, family: Family) -> str:
+    """How many leaves a window is answered from, where that is known beforehand."""
+    if isinstance(window, PaneWindow) and isinstance(family, TimeFamily):
+        panes = window.longest // family.grid.length
+    elif isinstance(window, CountWindow) and isinstance(family, OrderedFamily):
+        panes = window.size // family.pane
+    else:
+        return ""
+    return f"{panes:,} pane{'s' * (panes != 1)} per window, "
+
+
+def _spark(plan: Plan) -> list[str]:
+    """What plain Spark would have done."""
+    lines = []
+    over_time = plan.over_time
+    if over_time is not None:
+        copies = sum(window.copies for window in over_time.models)
+        queries = len(over_time.models)
+        lines.append(
+            f"Plain Spark would copy every row {copies:,} time{'s' * (copies != 1)}"
+            + (f", in {queries} queries" if queries > 1 else "")
+            + "; Muntin touches it once."
+        )
+    if any(isinstance(window, TupleWindow) for window in plan.windows):
+        lines.append("Plain Spark has no windows over tuples of a stream.")
+    return lines
+
+
+def _leaf_bytes(family: Family) -> int:
+    return 16 + sum(_width(field.dtype) for field in family.leaf_sets[0].fields)
 
 
 _LATE = {"drop": "counted and dropped", "emit": "counted and emitted in the column 'late'"}
 
 
 def _width(dtype: str) -> int:
-    return 1 if dtype in ("uint8", "|b1") else 8
+    return 1 if dtype in ("uint8", "bool", "|b1") else 8
 
 
 def _bytes(size: int) -> str:

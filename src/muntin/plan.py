@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.custom import CustomPartial
-from muntin.aggregates.partial import Count, Partial
+from muntin.aggregates.custom import CustomPartial, OptionalPartial
+from muntin.aggregates.partial import Partial
+from muntin.families.family import Family, Output, TupleFamily
+from muntin.families.layout import lay_out
+from muntin.families.time import TimeFamily
 from muntin.panes.grid import PaneGrid
-from muntin.panes.table import Layout, LeafSet, key_schema
-from muntin.windows import TimeWindow
-
-ROW_COUNT = Count(None, None)
-"""Kept in every pane, first: it says how many tuples stand behind a leaf, and that there is one."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """A named aggregate and where its partials are: the leaf set and the fields of each."""
-
-    name: str
-    bound: Bound
-    slots: tuple[tuple[int, slice], ...]
+from muntin.panes.table import Layout
+from muntin.windows import CountWindow, Window
 
 
 @dataclass(frozen=True)
 class Plan:
     time: str
-    windows: tuple[TimeWindow, ...]
+    windows: tuple[Window, ...]
     types: Mapping[str, pa.DataType]
     """Every column that the stages read, with its type; times are in UTC."""
     keys: tuple[str, ...]
     layout: Layout
-    outputs: tuple[Output, ...]
+    families: tuple[Family, ...]
+    """The windows by what they are answered from; those over panes of time come first."""
     shards: tuple[int, ...]
     late_row: pa.DataType | None
     """The type of a whole input row, if rows that came too late are to be emitted."""
@@ -49,7 +41,7 @@ class Plan:
         cls,
         *,
         time: str,
-        windows: Sequence[TimeWindow],
+        windows: Sequence[Window],
         types: Mapping[str, pa.DataType],
         keys: Sequence[str],
         aggregates: Mapping[str, Bound],
@@ -57,12 +49,38 @@ class Plan:
         late_row: pa.DataType | None = None,
         streaming: bool = False,
     ) -> Plan:
-        layout, outputs = _lay_out(keys, types, aggregates)
-        return cls(time, tuple(windows), dict(types), tuple(keys), layout, outputs, tuple(shards), late_row, streaming)
+        layout, families = lay_out(keys, types, windows, aggregates)
+        return cls(time, tuple(windows), dict(types), tuple(keys), layout, families, tuple(shards), late_row, streaming)
 
-    @cached_property
+    @property
+    def over_time(self) -> TimeFamily | None:
+        """The family of the windows over panes of time, if there are such."""
+        first = self.families[0]
+        return first if isinstance(first, TimeFamily) else None
+
+    @property
+    def over_tuples(self) -> tuple[TupleFamily, ...]:
+        return tuple(family for family in self.families if isinstance(family, TupleFamily))
+
+    @property
+    def settles(self) -> bool:
+        """Whether tuples wait in the state until their order is final."""
+        return any(family.settles for family in self.families)
+
+    @property
     def grid(self) -> PaneGrid:
-        return PaneGrid.of(self.windows)
+        assert self.over_time is not None, "only windows over time have panes of time"
+        return self.over_time.grid
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The aggregates. Their slots are those of the first family."""
+        return self.families[0].outputs
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether a result can be that of an incomplete window."""
+        return any(isinstance(window, CountWindow) and window.max_wait is not None for window in self.windows)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -73,6 +91,8 @@ class Plan:
         ]
         if len(self.windows) > 1:
             fields.append(pa.field("window_name", pa.string()))
+        if self.has_partial:
+            fields.append(pa.field("partial", pa.bool_()))
         fields += [pa.field(key, self.types[key]) for key in self.keys]
         fields += [pa.field(output.name, output.bound.result) for output in self.outputs]
         if self.late_row is not None:
@@ -83,41 +103,15 @@ class Plan:
     def fingerprint(self) -> str:
         """Changes whenever state of one query would mean something else to the other."""
         layout = [[repr(_without_functions(partial)) for partial in each.partials] for each in self.layout.leaf_sets]
-        windows = [(window.size, window.slide, window.offset) for window in self.windows]
+        windows = [replace(window, name=None) for window in self.windows]
         parts = (self.time, windows, self.keys, sorted((k, str(v)) for k, v in self.types.items()), layout)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _without_functions(partial: Partial) -> object:
     """A custom partial by its shape: the addresses of its functions differ from run to run."""
+    if isinstance(partial, OptionalPartial):
+        return ("optional", _without_functions(partial.inner))
     if isinstance(partial, CustomPartial):
         return ("custom", partial.columns, partial.where, partial.shape, partial.dtypes, partial.commutative)
     return partial
-
-
-def _lay_out(
-    keys: Sequence[str], types: Mapping[str, pa.DataType], aggregates: Mapping[str, Bound]
-) -> tuple[Layout, tuple[Output, ...]]:
-    """Share the built-in partials between aggregates; give every custom one leaves of its own."""
-    shared: list[Partial] = [ROW_COUNT]
-    own: list[CustomPartial] = []
-    for bound in aggregates.values():
-        for partial in bound.partials:
-            if isinstance(partial, CustomPartial):
-                own.append(partial)
-            elif partial not in shared:
-                shared.append(partial)
-    leaf_sets = (LeafSet(tuple(shared)), *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
-    where = dict(leaf_sets[0].parts())
-    outputs, next_own = [], 1
-    for name, bound in aggregates.items():
-        slots = []
-        for partial in bound.partials:
-            if isinstance(partial, CustomPartial):
-                slots.append((next_own, slice(0, len(partial.fields))))
-                next_own += 1
-            else:
-                slots.append((0, where[partial]))
-        outputs.append(Output(name, bound, tuple(slots)))
-    schema = key_schema([pa.field(key, types[key]) for key in keys])
-    return Layout(schema, leaf_sets), tuple(outputs)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate, Bound
+from muntin.aggregates.values import is_number
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError, suggest
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
-from muntin.windows import TimeWindow, Window
+from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from muntin.spark.source import Source
 
 LatePolicy = Literal["drop", "emit"]
-RESERVED = ("window", "window_id", "window_name", "late", "quality", "rank")
+RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
 """Names that results have of their own."""
 
 
@@ -50,7 +51,7 @@ class Query:
     """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
 
     source: Source
-    windows: tuple[TimeWindow, ...]
+    windows: tuple[Window, ...]
     time: str
     watermark: int | None
     """The delay in microseconds; None for a table without one."""
@@ -108,6 +109,7 @@ class Query:
 
     def plan(self, shards: Sequence[int]) -> Plan:
         read = [self.time, *self.by]
+        read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         read += [column for bound in self.aggregates.values() for column in _columns_of(bound)]
         types = {column: self.source.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
@@ -151,7 +153,7 @@ def over(
 
     source = Source.of(data)
     keys = (by,) if isinstance(by, str) else tuple(by)
-    _check_windows(windows)
+    _check_windows(windows, source)
     _check_time(source, time)
     for key in keys:
         _check_column(source, key, "by column")
@@ -167,10 +169,10 @@ def over(
             "give how late rows may come, such as watermark='10 minutes'."
         )
     delay = None if watermark is None else positive_microseconds(watermark, "watermark")
-    return Query(source, tuple(w for w in windows if isinstance(w, TimeWindow)), time, delay, keys)
+    return Query(source, windows, time, delay, keys)
 
 
-def _check_windows(windows: Sequence[Window]) -> None:
+def _check_windows(windows: Sequence[Window], source: Source) -> None:
     if not windows:
         raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
     for window in windows:
@@ -178,6 +180,13 @@ def _check_windows(windows: Sequence[Window]) -> None:
             raise MuntinError(
                 f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes')."
             )
+        if isinstance(window, DeltaWindow):
+            _check_column(source, window.column, "delta's column")
+            kind = source.types[window.column]
+            if not is_number(kind):
+                raise MuntinError(
+                    f"delta's column {window.column!r} is of type {kind}, not a number; cast it to a double or a long."
+                )
     titles = [window.title for window in windows]
     for position, title in enumerate(titles):
         if title in titles[:position]:

@@ -26,7 +26,7 @@ from tests.builders import (
     row,
     sliding,
 )
-from tests.naive import Row, comparable
+from tests.naive import Row
 
 NAMES = st.lists(st.sampled_from(list(CASES)), min_size=1, max_size=4, unique=True)
 PLANS = st.builds(make_plan, strategies.windows(2), strategies.KEYS, NAMES)
@@ -57,15 +57,6 @@ def test_merge_in_any_grouping_and_order(data: st.DataObject, plan: Plan, rows: 
     table = data.draw(merged(plan, parts))
     check_table(plan, table)
     check_panes(pane_values(plan, table), naive_pane_values(plan, rows))
-
-
-@given(PLANS, ROWS, ROWS)
-def test_merge_keeps_the_codes_of_the_first_table(plan: Plan, rows: list[Row], more: list[Row]) -> None:
-    first = lift(plan, rows)
-    both = merge(plan.layout, [first, lift(plan, more)])
-    for column in plan.keys:
-        codes = list(map(comparable, both.keys.column(column).to_pylist()))
-        assert codes[: first.keys.num_rows] == list(map(comparable, first.keys.column(column).to_pylist()))
 
 
 def test_merge_of_empty_tables() -> None:

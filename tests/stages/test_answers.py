@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.families import time as time_family
+from muntin.families.leaf_index import LeafIndex
+from muntin.families.time import WindowAnswers, held_windows, len_of_held
 from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
-from muntin.stages import pane_stage, results
-from muntin.stages.results import LeafIndex, WindowAnswers, held_windows, len_of_held
+from muntin.stages import pane_stage
 from muntin.stages.window_stage import answer_table
 from muntin.windows import TimeWindow
 from tests import naive, strategies
@@ -44,7 +46,7 @@ def test_any_table_is_naive(plan: Plan, rows: list[Row], data: st.DataObject) ->
     most = data.draw(st.sampled_from([1 << 20, 5, 1]))
     with (
         patch.multiple(pane_stage, FLUSH_LEAVES=flush, DENSE_GROUPS=dense),
-        patch.object(results, "MOST_ANSWERS", most),
+        patch.object(time_family, "MOST_ANSWERS", most),
     ):
         found = list(answer(plan, data.draw(strategies.cuts(rows))))
     for share in found:
@@ -116,7 +118,7 @@ def test_many_keys_in_one_window() -> None:
 
 def test_windows_are_sliced_to_bound_memory() -> None:
     plan = make_plan([sliding(10, 1)], ())
-    with patch.object(results, "MOST_ANSWERS", 16):
+    with patch.object(time_family, "MOST_ANSWERS", 16):
         batches = list(answer_table(plan, pack(plan, [[row(t) for t in range(100)]])))
     sizes = [batch.num_rows for batch in batches]
     assert sum(sizes) == 109
@@ -151,7 +153,7 @@ def test_an_overflow_that_no_window_has_is_no_error() -> None:
 def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length: int) -> None:
     rows = [each for each in rows if naive.places(each, plan.windows, ())]
     if rows:
-        found, _ = read(plan, WindowAnswers(plan, lift(plan, rows)).between(after, after + length))
+        found, _ = read(plan, WindowAnswers(plan, plan.over_time, lift(plan, rows)).between(after, after + length))
         expected = naive.answers(rows, plan.windows, plan.keys, aggregations(plan))
         check(found, {place: each for place, each in expected.items() if after < place[0] <= after + length})
 
@@ -183,7 +185,7 @@ def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int,
     leaves.sort()
     table = np.array(leaves, dtype=np.int64).reshape(-1, 2)
     key, start, length = np.array(queries, dtype=np.int64).reshape(-1, 3).T
-    begin, end = LeafIndex(Leaves(table[:, 0], table[:, 1], ())).ranges(key, start, start + length)
+    begin, end = LeafIndex(table[:, 0], table[:, 1]).ranges(key, start, start + length)
     for (k, t, size), b, e in zip(queries, begin.tolist(), end.tolist(), strict=True):
         assert leaves[b:e] == [(key, time) for key, time in leaves if key == k and t <= time < t + size]
 

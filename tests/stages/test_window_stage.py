@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.families import time as time_family
 from muntin.panes import store, table
 from muntin.panes.store import HotCache, PaneStore, without_closed
 from muntin.panes.table import PaneTable
 from muntin.plan import Plan
-from muntin.stages import pane_stage, results
+from muntin.stages import pane_stage
 from tests import naive, strategies
 from tests.builders import (
     CASES,
@@ -123,7 +124,7 @@ def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: 
     with (
         patch.object(store, "FANOUT", fanout),
         patch.object(table, "_SLACK", slack),
-        patch.object(results, "MOST_ANSWERS", most),
+        patch.object(time_family, "MOST_ANSWERS", most),
         patch.multiple(pane_stage, FLUSH_LEAVES=most, DENSE_GROUPS=most),
     ):
         for step in [*steps, closing]:

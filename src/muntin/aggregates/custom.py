@@ -16,7 +16,7 @@ from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, Int64Array, State
+from muntin.arrays import Array, Int64Array, State, fold_runs, run_starts
 from muntin.errors import MuntinError
 
 _RESULTS: dict[str, pa.DataType] = {
@@ -119,6 +119,42 @@ class CustomPartial(Partial):
         return tuple(
             np.asarray(column).astype(dtype, copy=False) for column, dtype in zip(state, self.dtypes, strict=True)
         )
+
+
+@dataclass(frozen=True)
+class OptionalPartial(Partial):
+    """A custom partial that shares its leaves with others, with a flag: of no tuples there is no custom state."""
+
+    inner: CustomPartial
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("bool"), *self.inner.fields)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.inner.inputs
+
+    def lift(self, rows: Rows) -> State:
+        """The tuples of a group follow one another, in their order."""
+        chosen, state = self.inner.lift_tuples(rows)
+        groups = rows.groups[chosen]
+        starts = run_starts(groups)
+        present = np.zeros(rows.group_count, dtype=bool)
+        present[groups[starts]] = True
+        columns = [np.zeros(rows.group_count, dtype=column.dtype) for column in state]
+        for column, folded in zip(columns, fold_runs(state, starts, self.inner.combine), strict=True):
+            column[present] = folded
+        return (present, *columns)
+
+    def combine(self, left: State, right: State) -> State:
+        both = np.flatnonzero(left[0] & right[0])
+        columns = tuple(np.where(left[0], a, b) for a, b in zip(left[1:], right[1:], strict=True))
+        if len(both):
+            combined = self.inner.combine(*(tuple(column[both] for column in side[1:]) for side in (left, right)))
+            for column, update in zip(columns, combined, strict=True):
+                column[both] = update
+        return (left[0] | right[0], *columns)
 
 
 def as_numpy(array: pa.Array) -> Array:

@@ -9,7 +9,8 @@ from math import gcd
 import numpy as np
 
 from muntin.arrays import Int64Array
-from muntin.windows import TimeWindow
+from muntin.windows import PaneWindow, Window
+from muntin.windows.model import NEVER
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class PaneGrid:
     offset: int
 
     @classmethod
-    def of(cls, windows: Sequence[TimeWindow]) -> PaneGrid:
+    def of(cls, windows: Sequence[PaneWindow]) -> PaneGrid:
         """The widest panes whose edges include every start and every end of every window."""
-        length = gcd(*(part for window in windows for part in (window.size, window.slide)))
+        length = gcd(*(part for window in windows for part in window.lengths))
         length = gcd(length, *(window.offset - windows[0].offset for window in windows))
         return cls(length, windows[0].offset % length)
 
@@ -31,12 +32,9 @@ class PaneGrid:
         return np.floor_divide(times - self.offset, self.length) * self.length + self.offset
 
 
-def last_ends(starts: Int64Array, windows: Sequence[TimeWindow]) -> Int64Array:
-    """When the last window that holds each pane ends; the smallest integer for a pane that no window holds."""
-    latest = np.full(len(starts), np.iinfo(np.int64).min, dtype=np.int64)
+def last_ends(times: Int64Array, windows: Sequence[Window]) -> Int64Array:
+    """From which watermark on a tuple or a pane at each time is too late for all windows; `NEVER` if none holds it."""
+    latest = np.full(len(times), NEVER, dtype=np.int64)
     for window in windows:
-        last = window.last_containing(starts)
-        held = last >= window.first_containing(starts)
-        ends = last * window.slide + (window.offset + window.size)
-        np.maximum(latest, ends, out=latest, where=held)
+        np.maximum(latest, window.last_ends(times), out=latest)
     return latest

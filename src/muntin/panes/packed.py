@@ -2,8 +2,9 @@
 
     magic "MNTN" | format version, 2 bytes | kind, 2 bytes | CRC-32 of the body, 4 bytes | body
 
-The body of a table is one IPC stream per part: the keys, each leaf set, each dictionary. Arrow does the serialising;
-the header makes sure that damaged bytes, or bytes of a newer Muntin, are an error and never a wrong number.
+The body of a table is one IPC stream per part: the keys, each leaf set, the tuples if the query keeps any, each
+dictionary. Arrow does the serialising; the header makes sure that damaged bytes, or bytes of a newer Muntin, are an
+error and never a wrong number.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow as pa
 from muntin.arrays import Array
 from muntin.errors import StateError
 from muntin.panes.table import Layout, Leaves, PaneTable
+from muntin.panes.tuples import Tuples
 
 FORMAT_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
@@ -62,6 +64,8 @@ def pack(table: PaneTable) -> bytes:
     _write(sink, table.keys)
     for leaves in table.leaves:
         _write(sink, _leaf_batch(leaves))
+    if table.tuples is not None:
+        _write(sink, _tuple_batch(table.tuples))
     for name in sorted(table.dictionaries):
         _write(sink, pa.record_batch([table.dictionaries[name]], names=[name]))
     return seal(Kind.TABLE, sink.getvalue().to_pybytes())
@@ -74,8 +78,11 @@ def unpack(layout: Layout, sealed: bytes) -> PaneTable:
         raise StateError(f"The state has the keys {keys.schema.names}, the query {layout.keys.names}.")
     count = len(layout.leaf_sets)
     leaves = tuple(_leaves(batch) for batch in rest[:count])
-    dictionaries = {batch.schema.names[0]: batch.column(0) for batch in rest[count:]}
-    return PaneTable(keys, leaves, dictionaries)
+    rest = rest[count:]
+    tuples = None
+    if layout.tuples is not None:
+        tuples, rest = _tuples(rest[0], layout.tuples), rest[1:]
+    return PaneTable(keys, leaves, {batch.schema.names[0]: batch.column(0) for batch in rest}, tuples)
 
 
 def pack_rows(batches: Sequence[pa.RecordBatch]) -> bytes:
@@ -110,6 +117,16 @@ def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
 def _leaves(batch: pa.RecordBatch) -> Leaves:
     key, time, *state = (_numpy(column) for column in batch.columns)
     return Leaves(key, time, tuple(state))
+
+
+def _tuple_batch(tuples: Tuples) -> pa.RecordBatch:
+    columns = [pa.array(tuples.key), pa.array(tuples.time), *tuples.columns.columns]
+    return pa.record_batch(columns, names=["key", "time", *tuples.columns.schema.names])
+
+
+def _tuples(batch: pa.RecordBatch, schema: pa.Schema) -> Tuples:
+    key, time, *columns = batch.columns
+    return Tuples(_numpy(key), _numpy(time), pa.record_batch(columns, schema=schema))
 
 
 def _numpy(column: pa.Array) -> Array:

@@ -3,7 +3,8 @@
 The state is a log of segments, each a packed pane table, and one small header. A batch appends one segment; when
 `FANOUT` segments of a tier have gathered they are folded into one of the next tier, so that every partial is
 rewritten a logarithmic number of times and a cold worker reads tens of values, not thousands. A segment is dropped
-as a whole once the last window over it has closed.
+as a whole once the last window over it has closed. Where windows go by tuples and not by time, that may be never: then
+all is written anew as one segment as soon as more than half of the log is of no use.
 """
 
 from __future__ import annotations
@@ -16,16 +17,22 @@ from typing import Protocol
 
 import numpy as np
 
+from muntin.arrays import BoolArray
 from muntin.errors import StateError
+from muntin.families.family import NEVER_MORE
 from muntin.panes import packed
 from muntin.panes.copies import LocalCopies
 from muntin.panes.grid import last_ends
-from muntin.panes.table import PaneTable, merge
+from muntin.panes.table import PaneTable, compacted, merge
 from muntin.plan import Plan
 
 FANOUT = 8
 COPIED_BYTES = 1 << 18
 """Segments from this size on are worth a copy on the host: smaller ones come from the state as fast."""
+
+
+USELESS_LEAVES = 1 << 12
+"""Fewer than this are not worth writing the log anew."""
 
 
 class StateBackend(Protocol):
@@ -127,7 +134,8 @@ class PaneStore:
         self.cache_hit = cached is not None
         if cached is not None:
             return cached
-        return self._merged(self.header.segments)
+        table = self._merged(self.header.segments)
+        return None if table is None else without_closed(table, self._plan, self.header.watermark)
 
     def commit(self, table: PaneTable | None, added: PaneTable | None, watermark: int, counted: Totals) -> Header:
         """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
@@ -140,6 +148,8 @@ class PaneStore:
         header = self._drop_closed(header)
         if added is not None and added.size:
             header = self._fold(self._append(header, added, tier=0), table)
+        if table is not None:
+            header = self._rewrite_if_useless(header, table)
         self._backend.write_header(header.encode())
         if table is not None:
             self._cache.put(self._query, self._shard, header.version, table)
@@ -180,7 +190,10 @@ class PaneStore:
         self._backend.write(name, value)
         if len(value) >= COPIED_BYTES:
             self._copies.write(name, value)
-        ends = max(int(last_ends(each.time, self._plan.windows).max()) for each in table.leaves if len(each))
+        # What waits to be settled becomes leaves that may be needed for ever.
+        lasting = [NEVER_MORE] if table.tuples is not None and len(table.tuples) else []
+        held = [(family, family.own(table)) for family in self._plan.families]
+        ends = max([family.ends(leaves) for family, leaves in held if any(map(len, leaves))] + lasting)
         segment = Segment(name, tier, len(value), table.size, ends)
         return replace(header, next_segment=header.next_segment + 1, segments=(*header.segments, segment))
 
@@ -193,7 +206,7 @@ class PaneStore:
             if len(tail) < FANOUT:
                 return header
             # All there is: the table in memory is their fold already.
-            folded = table if len(tail) == len(segments) else self._open(self._merged(tuple(tail)), header.watermark)
+            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.watermark)
             for segment in tail:
                 self._delete(segment)
             header = replace(header, segments=segments[: -len(tail)])
@@ -201,9 +214,23 @@ class PaneStore:
                 return header
             header = self._append(header, folded, tier + 1)
 
+    def _rewrite_if_useless(self, header: Header, table: PaneTable) -> Header:
+        """One segment of what is still of use, once that is less than half of the log."""
+        if sum(segment.leaves for segment in header.segments) <= 2 * table.size + USELESS_LEAVES:
+            return header
+        for segment in header.segments:
+            self._delete(segment)
+        tier = max(segment.tier for segment in header.segments)
+        header = replace(header, segments=())
+        return self._append(header, compacted(self._plan.layout, table, slack=0), tier) if table.size else header
+
+    def _open_part(self, segments: tuple[Segment, ...], watermark: int) -> PaneTable | None:
+        part = self._merged(segments)
+        return None if part is None else without_closed_of_part(part, self._plan, watermark)
+
     def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
         tables = [self._read(segment) for segment in segments]
-        return merge(self._plan.layout, tables) if tables else None
+        return merge(self._plan.layout, tables, overlay=True) if tables else None
 
     def _read(self, segment: Segment) -> PaneTable:
         copy = self._copies.read(segment.name)
@@ -222,17 +249,38 @@ class PaneStore:
         self._backend.delete(segment.name)
         self._copies.delete(segment.name)
 
-    def _open(self, table: PaneTable | None, watermark: int) -> PaneTable | None:
-        return None if table is None else without_closed(table, self._plan, watermark)
-
 
 def without_closed(table: PaneTable, plan: Plan, watermark: int) -> PaneTable:
-    """The table without the panes whose last window ended at or before the watermark."""
-    return table.filter([last_ends(leaves.time, plan.windows) > watermark for leaves in table.leaves])
+    """The table without what no window needs that has not closed by the watermark."""
+    kept = [mask for family in plan.families for mask in family.open(family.own(table), watermark)]
+    return table.filter(kept, None if table.tuples is None else table.tuples.time >= watermark)
+
+
+def without_closed_of_part(part: PaneTable, plan: Plan, watermark: int) -> PaneTable:
+    """A part of a table without what no window needs, as far as the part can tell.
+
+    Which settled tuples are needed goes by their number from the end, and that the whole table knows.
+    """
+    kept: list[BoolArray] = []
+    for family in plan.families:
+        own = family.own(part)
+        kept += [np.ones(len(each), bool) for each in own] if family.settles else family.open(own, watermark)
+    return part.filter(kept, None if part.tuples is None else part.tuples.time >= watermark)
 
 
 def open_rows(table: PaneTable, plan: Plan, watermark: int) -> tuple[PaneTable, int]:
-    """The table without what came too late for all of its windows, and how many tuples that was."""
-    kept = [last_ends(leaves.time, plan.windows) > watermark for leaves in table.leaves]
-    late = int(np.sum(table.panes.state[0][~kept[0]]))
-    return (table.filter(kept) if late else table), late
+    """What has arrived without what came too late for all of its windows, and how many tuples that was."""
+    if table.tuples is not None:
+        late = last_ends(table.tuples.time, plan.windows) <= watermark
+        table = table.only(tuples=~late)
+        late_rows = int(late.sum())
+    else:
+        late_rows = 0
+    family = plan.over_time
+    if family is None:
+        return table, late_rows
+    kept = family.open(family.own(table), watermark)
+    if table.tuples is None:
+        late_rows = int(np.sum(table.panes.state[0][~kept[0]]))
+    rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
+    return table.filter([*kept, *rest]), late_rows

@@ -1,4 +1,4 @@
-"""The pane table: partials of many keys and panes, as arrays sorted by (key, time).
+"""The pane table: partials of many keys and panes, as arrays sorted by (key, time), and tuples kept as they are.
 
 A table is what the pane stage sends, what a segment of the state holds and what the tree is built over. Tables are
 values: nothing changes one once it is made.
@@ -14,21 +14,25 @@ import pyarrow as pa
 
 from muntin.aggregates.custom import CustomPartial
 from muntin.aggregates.partial import Field, Partial
+from muntin.aggregates.rows import Rows
 from muntin.aggregates.values import union_ranked
 from muntin.arrays import Array, BoolArray, Int64Array, State, run_starts
 from muntin.panes import keys as key_codes
+from muntin.panes.tuples import Tuples, concatenated
 
 
 @dataclass(frozen=True)
 class LeafSet:
     """Partials that share their leaves.
 
-    All built-in partials have one leaf per (key, pane). A custom partial has leaves of its own: one per (key, pane)
-    in which a tuple counts if it is commutative, else one per tuple.
+    Over panes of time, all built-in partials have one leaf per (key, pane). A custom partial has leaves of its own:
+    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple.
     """
 
     partials: tuple[Partial, ...]
     per_tuple: bool = False
+    latest: bool = False
+    """Whether the leaves of a key are written anew as a whole: of several tables, the last that has the key counts."""
 
     @property
     def custom(self) -> CustomPartial | None:
@@ -43,6 +47,13 @@ class LeafSet:
 
     def reduce(self, state: State, starts: Int64Array) -> State:
         return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], starts))
+
+    def lift(self, rows: Rows) -> State:
+        return tuple(column for partial in self.partials for column in partial.lift(rows))
+
+    def empty(self) -> Leaves:
+        none = np.zeros(0, dtype=np.int64)
+        return Leaves(none, none, tuple(np.zeros(0, dtype=field.dtype) for field in self.fields))
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -59,15 +70,27 @@ class LeafSet:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a pane table of a query looks like: its key columns and its leaf sets. Set 0 always has every pane."""
+    """What a pane table of a query looks like: its key columns, its leaf sets, the columns of tuples that it keeps."""
 
     keys: pa.Schema
     leaf_sets: tuple[LeafSet, ...]
+    tuples: pa.Schema | None = None
+    """The columns of tuples that wait to be settled, if there are such; then every table has some, or none of them."""
+
+    def no_tuples(self) -> Tuples | None:
+        if self.tuples is None:
+            return None
+        none = np.zeros(0, dtype=np.int64)
+        return Tuples(none, none, pa.record_batch([pa.array([], f.type) for f in self.tuples], schema=self.tuples))
 
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of one leaf set: the code of the key, the time (pane start, or the tuple's own), the state."""
+    """The leaves of one leaf set: the code of the key, the time, the state.
+
+    The time of a leaf is its pane's start, or its tuple's own. Where tuples are numbered, the number of the leaf's
+    first tuple stands for the time.
+    """
 
     key: Int64Array
     time: Int64Array
@@ -91,6 +114,7 @@ class PaneTable:
     keys: pa.RecordBatch
     leaves: tuple[Leaves, ...]
     dictionaries: Mapping[str, pa.Array]
+    tuples: Tuples | None = None
 
     @property
     def panes(self) -> Leaves:
@@ -98,20 +122,34 @@ class PaneTable:
 
     @property
     def size(self) -> int:
-        """How many leaves there are in all sets."""
-        return sum(len(each) for each in self.leaves)
+        """How many leaves there are in all sets, and tuples beside them."""
+        return sum(len(each) for each in self.leaves) + (0 if self.tuples is None else len(self.tuples))
 
     @property
     def nbytes(self) -> int:
-        held = sum(each.nbytes for each in self.leaves)
+        held = sum(each.nbytes for each in self.leaves) + (0 if self.tuples is None else self.tuples.nbytes)
         return held + int(self.keys.nbytes) + sum(int(each.nbytes) for each in self.dictionaries.values())
 
-    def filter(self, kept: Sequence[BoolArray]) -> PaneTable:
-        """Only the leaves that are marked, set by set; keys and dictionaries stay as they are."""
+    def filter(self, kept: Sequence[BoolArray], tuples: BoolArray | None = None) -> PaneTable:
+        """Only the leaves and the tuples that are marked, set by set; keys and dictionaries stay as they are."""
         chosen = tuple(
             leaves if mask.all() else leaves.take(mask) for leaves, mask in zip(self.leaves, kept, strict=True)
         )
-        return PaneTable(self.keys, chosen, self.dictionaries)
+        rest = self.tuples if self.tuples is None or tuples is None else self.tuples.take(tuples)
+        return PaneTable(self.keys, chosen, self.dictionaries, rest)
+
+    def only(self, tuples: BoolArray) -> PaneTable:
+        """All leaves, and the tuples that are marked."""
+        return self.filter([np.ones(len(each), dtype=bool) for each in self.leaves], tuples)
+
+    def used_keys(self) -> BoolArray:
+        """Which keys have a leaf or a tuple."""
+        used = np.zeros(self.keys.num_rows, dtype=bool)
+        for each in self.leaves:
+            used[each.key[run_starts(each.key)]] = True
+        if self.tuples is not None:
+            used[self.tuples.key] = True
+        return used
 
 
 def key_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
@@ -130,8 +168,11 @@ def key_schema(fields: Sequence[pa.Field]) -> pa.Schema:
     return pa.schema(fields) if fields else pa.schema([pa.field("", pa.null())])
 
 
-def merge(layout: Layout, tables: Sequence[PaneTable]) -> PaneTable:
-    """One table of all the tuples behind `tables`."""
+def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False) -> PaneTable:
+    """One table of all the tuples behind `tables`, which are in the order in which they were made.
+
+    With `overlay`, the later of several tables replaces a key's leaves in the sets that are written anew as a whole.
+    """
     tables = [table for table in tables if table.size] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
@@ -140,29 +181,50 @@ def merge(layout: Layout, tables: Sequence[PaneTable]) -> PaneTable:
     leaves = []
     for index, leaf_set in enumerate(layout.leaf_sets):
         parts = [table.leaves[index] for table in tables]
+        filled = [t for t, part in enumerate(parts) if len(part)]
         state = tuple(
-            np.concatenate([_rerank(part.state[f], field, ranks[t]) for t, part in enumerate(parts)])
+            np.concatenate([_rerank(parts[t].state[f], field, ranks[t]) for t in filled or [0]])
             for f, field in enumerate(leaf_set.fields)
         )
-        key = np.concatenate([codes[part.key] for codes, part in zip(recoded, parts, strict=True)])
-        leaves.append(arranged(leaf_set, Leaves(key, np.concatenate([part.time for part in parts]), state)))
-    return PaneTable(keys, tuple(leaves), dictionaries)
+        key = np.concatenate([recoded[t][parts[t].key] for t in filled or [0]])
+        joined = Leaves(key, np.concatenate([parts[t].time for t in filled or [0]]), state)
+        if overlay and leaf_set.latest and len(filled) > 1:
+            joined = _latest(joined, np.repeat(filled, [len(parts[t]) for t in filled]), keys.num_rows)
+        leaves.append(joined if len(filled) < 2 and _is_monotone(recoded, filled) else arranged(leaf_set, joined))
+    kept = [table.tuples.recoded(recoded[t]) for t, table in enumerate(tables) if table.tuples is not None]
+    return PaneTable(keys, tuple(leaves), dictionaries, concatenated(kept) if kept else None)
 
 
-def compacted(layout: Layout, table: PaneTable) -> PaneTable:
-    """The table without the keys and the dictionary values that no leaf uses, once those are the larger part."""
-    keys, leaves = table.keys, table.leaves
-    used = table.panes.key[run_starts(table.panes.key)]  # every key of every set has a pane
-    if keys.num_rows > 2 * len(used) + _SLACK:
-        recoded = np.zeros(keys.num_rows, dtype=np.int64)
-        recoded[used] = np.arange(len(used))
-        keys = keys.take(pa.array(used))
+def _is_monotone(recoded: Sequence[Int64Array], filled: Sequence[int]) -> bool:
+    """Whether the leaves of the only table that has any are still in order under their new codes."""
+    return not filled or bool(np.all(np.diff(recoded[filled[0]]) > 0))
+
+
+def _latest(leaves: Leaves, table: Int64Array, keys: int) -> Leaves:
+    """Of each key the leaves from the last table that has any."""
+    last = np.full(keys, -1, dtype=np.int64)
+    np.maximum.at(last, leaves.key, table)
+    return leaves.take(table == last[leaves.key])
+
+
+def compacted(layout: Layout, table: PaneTable, slack: int | None = None) -> PaneTable:
+    """The table without the keys and the dictionary values that no leaf uses, once those are the larger part.
+
+    With a `slack` of 0 that is as soon as there are any keys without use.
+    """
+    keys, leaves, tuples = table.keys, table.leaves, table.tuples
+    used = table.used_keys()
+    count = int(used.sum())
+    if keys.num_rows > (2 * count + _SLACK if slack is None else count + slack):
+        recoded = np.cumsum(used) - 1
+        keys = keys.filter(pa.array(used))
         leaves = tuple(Leaves(recoded[each.key], each.time, each.state) for each in leaves)
+        tuples = None if tuples is None else tuples.recoded(recoded)
     dictionaries = dict(table.dictionaries)
     for column, dictionary in table.dictionaries.items():
         if len(dictionary) > 2 * table.size + _SLACK:
             dictionaries[column], leaves = _compacted_dictionary(layout, leaves, column, dictionary)
-    return PaneTable(keys, leaves, dictionaries)
+    return PaneTable(keys, leaves, dictionaries, tuples)
 
 
 _SLACK = 1024
@@ -226,6 +288,8 @@ def composite_order(key: Int64Array, time: Int64Array, span_of: Int64Array) -> I
 
 
 def _merge_keys(layout: Layout, tables: Sequence[PaneTable]) -> tuple[pa.RecordBatch, list[Int64Array]]:
+    if all(table.keys is tables[0].keys for table in tables):
+        return tables[0].keys, [np.arange(tables[0].keys.num_rows)] * len(tables)
     stacked = pa.Table.from_batches([table.keys for table in tables], layout.keys).combine_chunks()
     columns = [stacked.column(name).combine_chunks() for name in layout.keys.names if name]
     codes, first = key_codes.encode(columns, stacked.num_rows)
@@ -236,10 +300,11 @@ def _merge_keys(layout: Layout, tables: Sequence[PaneTable]) -> tuple[pa.RecordB
 def _merge_dictionaries(tables: Sequence[PaneTable]) -> tuple[dict[str, pa.Array], list[dict[str, Int64Array]]]:
     union: dict[str, pa.Array] = {}
     ranks: list[dict[str, Int64Array]] = [{} for _ in tables]
-    for column in tables[0].dictionaries:
-        union[column], changed = union_ranked([table.dictionaries[column] for table in tables])
-        for ranks_of_table, new in zip(ranks, changed, strict=True):
-            ranks_of_table[column] = new
+    for column in dict.fromkeys(column for table in tables for column in table.dictionaries):
+        having = [t for t, table in enumerate(tables) if column in table.dictionaries]
+        union[column], changed = union_ranked([tables[t].dictionaries[column] for t in having])
+        for t, new in zip(having, changed, strict=True):
+            ranks[t][column] = new
     return union, ranks
 
 

@@ -28,7 +28,7 @@ class Progress:
     late_rows: int = 0
     """Rows that came too late for all of their windows."""
     bad_rows: int = 0
-    """Rows without an event time."""
+    """Rows without an event time, and those that a delta window set aside because its column had decreased."""
     outside_rows: int = 0
     """Rows between windows, where the slide is larger than the size."""
     results: int = 0
@@ -41,6 +41,8 @@ class Progress:
     batch_results: int = 0
     panes: int = 0
     """Panes of keys that open windows still need."""
+    tuples: int = 0
+    """Tuples that wait until the watermark has passed them, for windows that need them in their final order."""
     hot_bytes: int = 0
     state_bytes: int = 0
     segments: int = 0

@@ -78,13 +78,8 @@ def shard_of_table(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
-        metrics = ShardMetrics(
-            rows=sum(each.rows for each in arrived),
-            bad_rows=sum(each.bad_rows for each in arrived),
-            outside_rows=sum(each.outside_rows for each in arrived),
-        )
-        for batch in answer_table(plan, arrived):
-            metrics.results += batch.num_rows
+        metrics = ShardMetrics()
+        for batch in answer_table(plan, arrived, metrics):
             for frame in _frames(batch):
                 yield _staged(frame)
         yield _staged(_frame(None, metrics))

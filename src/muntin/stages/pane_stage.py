@@ -1,6 +1,7 @@
 """The pane stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
 
-Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane).
+Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane). Windows
+that depend on the tuples themselves get the tuples, with the columns that the query reads and no others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from muntin.panes.table import (
     key_columns,
     merge,
 )
+from muntin.panes.tuples import Tuples, by_code
 from muntin.plan import Plan
+from muntin.windows import PaneWindow
+from muntin.windows.model import NEVER
 
 FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
@@ -60,7 +64,7 @@ class PaneStage:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         # Only where every window slides by more than its size can a tuple fall between all of them.
-        self._has_gaps = all(window.slide > window.size for window in plan.windows)
+        self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         held = _Held()
@@ -82,7 +86,7 @@ class PaneStage:
             batch = batch.filter(time.is_valid())
         times = np.asarray(batch.column(plan.time).cast(pa.int64()))
         if self._has_gaps:
-            inside = last_ends(plan.grid.starts(times), plan.windows) > np.iinfo(np.int64).min
+            inside = last_ends(times, plan.windows) > NEVER
             held.outside_rows += int((~inside).sum())
             batch, times = batch.filter(pa.array(inside)), times[inside]
         if batch.num_rows:
@@ -102,25 +106,37 @@ class PaneStage:
 
     def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
         """The pane table of a batch of tuples: at least one, none of them without a time."""
-        plan, grid = self._plan, self._plan.grid
-        columns = key_columns(batch, plan.layout.keys)
+        layout = self._plan.layout
+        columns = key_columns(batch, layout.keys)
         codes, first_rows = keys.encode(columns, batch.num_rows)
+        leaves, dictionaries = self._over_time(batch, times, codes, len(first_rows))
+        leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
+        tuples = None if layout.tuples is None else Tuples(codes, times, batch.select(layout.tuples.names))
+        return PaneTable(key_batch(columns, layout.keys, first_rows), tuple(leaves), dictionaries, tuples)
+
+    def _over_time(
+        self, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, key_count: int
+    ) -> tuple[list[Leaves], dict[str, pa.Array]]:
+        """The leaves over panes of time, and the dictionaries of the values in them."""
+        family = self._plan.over_time
+        if family is None:
+            return [], {}
+        grid = family.grid
         index = np.floor_divide(times - grid.offset, grid.length)
         first, last = int(index.min()), int(index.max())
-        pairs = _Pairs(codes, len(first_rows), index - first, last - first + 1)
+        pairs = _Pairs(codes, key_count, index - first, last - first + 1)
         rows = Rows(batch, times, pairs.groups, pairs.count)
         leaves: list[Leaves] = []
-        for leaf_set in plan.layout.leaf_sets:
+        for leaf_set in family.leaf_sets:
             if leaf_set.custom is not None:
                 leaves.append(self._custom_leaves(leaf_set, rows, codes))
                 continue
-            state = tuple(column for partial in leaf_set.partials for column in partial.lift(rows))
+            state = leaf_set.lift(rows)
             present = pairs.present(state[0])
             key, pane = pairs.key_and_pane(present)
             chosen = tuple(column[present] for column in state)
             leaves.append(Leaves(key, (pane + first) * grid.length + grid.offset, chosen))
-        distinct = key_batch(columns, plan.layout.keys, first_rows)
-        return PaneTable(distinct, tuple(leaves), rows.dictionaries)
+        return leaves, rows.dictionaries
 
     def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
         assert leaf_set.custom is not None
@@ -147,12 +163,17 @@ class PaneStage:
                 continue
             yield PackedPanes(
                 shard=shard,
-                rows=0 if share is None else int(share.panes.state[0].sum()),
+                rows=0 if share is None else _tuple_count(share),
                 bad_rows=held.bad_rows if first else 0,
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
             )
+
+
+def _tuple_count(table: PaneTable) -> int:
+    """How many tuples stand behind a table that has just been lifted."""
+    return int(table.panes.state[0].sum()) if table.tuples is None else len(table.tuples)
 
 
 class _Pairs:
@@ -201,11 +222,24 @@ def split(table: PaneTable, count: int, plan: Plan) -> dict[int, PaneTable]:
     starts = np.searchsorted(shard[by_shard], np.arange(count + 1))
     recoded[by_shard] = np.arange(len(shard)) - np.repeat(starts[:-1], np.diff(starts))
     leaves = [_split_leaves(each, shard, recoded, count) for each in table.leaves]
+    tuples = None if table.tuples is None else _split_tuples(table.tuples, shard, recoded, count)
     result = {}
     for index in shard[by_shard][run_starts(shard[by_shard])].tolist():
         chosen = pa.array(by_shard[starts[index] : starts[index + 1]])
-        result[index] = PaneTable(table.keys.take(chosen), tuple(each[index] for each in leaves), table.dictionaries)
+        result[index] = PaneTable(
+            table.keys.take(chosen),
+            tuple(each[index] for each in leaves),
+            table.dictionaries,
+            None if tuples is None else tuples[index],
+        )
     return result
+
+
+def _split_tuples(tuples: Tuples, shard: Int64Array, recoded: Int64Array, count: int) -> list[Tuples]:
+    of_tuple = shard[tuples.key]
+    order = by_code(of_tuple)
+    cuts = np.searchsorted(of_tuple[order], np.arange(count + 1))
+    return [tuples.take(order[begin:end]).recoded(recoded) for begin, end in pairwise(cuts)]
 
 
 def _split_leaves(leaves: Leaves, shard: Int64Array, recoded: Int64Array, count: int) -> list[Leaves]:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from muntin.families.family import ALWAYS, NEVER_MORE, Arrival
 from muntin.panes import packed
 from muntin.panes.grid import last_ends
-from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed
+from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed, without_closed_of_part
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.plan import Plan
 from muntin.stages.pane_stage import PackedPanes
-from muntin.stages.results import WindowAnswers
 
 
 @dataclass
@@ -27,6 +27,7 @@ class ShardMetrics:
     outside_rows: int = 0
     results: int = 0
     panes: int = 0
+    tuples: int = 0
     hot_bytes: int = 0
     state_bytes: int = 0
     segments: int = 0
@@ -61,18 +62,19 @@ class WindowStage:
         one: `closed`. The shard hears of every batch in which the watermark moved, so that is what its header says.
         """
         closed = self.store.header.watermark
-        old = self.store.table()
-        added, counted, late = self._take_in(arrived, closed)
+        watermark = max(watermark, closed)
+        before = self.store.table()
+        arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
-        present = [each for each in (old, added) if each is not None]
-        table = merge(self.plan.layout, present) if present else None
+        table, added, bad_rows = absorb(self.plan, before, arrived_table, closed, watermark)
+        counted = replace(counted, bad_rows=counted.bad_rows + bad_rows)
         if table is not None and table.size and watermark > closed:
-            for batch in WindowAnswers(self.plan, table).between(closed, watermark):
+            for batch in answers(self.plan, table, closed, watermark):
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
             table = compacted(self.plan.layout, without_closed(table, self.plan, watermark))
-            added = None if added is None else without_closed(added, self.plan, watermark)
-        header = self.store.commit(table, added, max(watermark, closed), counted)
+            added = None if added is None else without_closed_of_part(added, self.plan, watermark)
+        header = self.store.commit(table, added, watermark, counted)
         self.metrics.count(counted, header.totals)
         self._measure(table, header)
 
@@ -100,22 +102,72 @@ class WindowStage:
         metrics = self.metrics
         metrics.state_bytes = sum(segment.size for segment in header.segments)
         metrics.segments = len(header.segments)
-        metrics.panes = 0 if table is None else len(table.panes)
+        if table is not None:
+            metrics.panes = sum(len(family.own(table)[0]) for family in self.plan.families)
+            metrics.tuples = 0 if table.tuples is None else len(table.tuples)
         metrics.hot_bytes = 0 if table is None else table.nbytes
         metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
 
 
-def answer_table(plan: Plan, arrived: Iterable[PackedPanes]) -> Iterator[pa.RecordBatch]:
+def absorb(
+    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: int, watermark: int
+) -> tuple[PaneTable | None, PaneTable | None, int]:
+    """The table with what arrived, what was added to it, and how many tuples a family set aside."""
+    present = [each for each in (before, arrived) if each is not None]
+    if not present:
+        return None, None, 0
+    table = merge(plan.layout, present)
+    if table.tuples is None:
+        return table, arrived, 0
+    fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
+    settled = (table.tuples.time >= closed) & (table.tuples.time < watermark)
+    arrival = Arrival(
+        fresh=table.tuples.take(fresh),
+        settled=table.tuples.take(settled).in_order() if plan.settles else table.tuples.take(np.zeros(0, np.int64)),
+        closed=closed,
+    )
+    absorbed = [each for family in plan.over_tuples if (each := family.absorb(plan, table, arrival)) is not None]
+    waiting = (table.tuples.time >= watermark) & plan.settles
+    kept = table.only(tuples=waiting)
+    made = [each.table for each in absorbed]
+    new = [compacted(plan.layout, each, slack=0) for each in made]  # without the keys that nothing happened to
+    if arrived is not None:
+        new.insert(0, arrived.only(tuples=waiting[fresh]))
+    added = merge(plan.layout, new, overlay=True) if new else None
+    return merge(plan.layout, [kept, *made], overlay=True), added, sum(each.bad_rows for each in absorbed)
+
+
+def answers(plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    """Results of all windows that close when the watermark moves from `after` to `until`."""
+    for family in plan.families:
+        yield from family.answers(plan, table, after, until)
+
+
+def answer_table(
+    plan: Plan, arrived: Iterable[PackedPanes], metrics: ShardMetrics | None = None
+) -> Iterator[pa.RecordBatch]:
     """All windows of one shard of a table, which has no watermark: nothing is late and every window closes."""
-    tables = [packed.unpack(plan.layout, each.panes) for each in arrived if each.panes is not None]
+    metrics = metrics or ShardMetrics()
+    tables = []
+    for each in arrived:
+        metrics.rows += each.rows
+        metrics.bad_rows += each.bad_rows
+        metrics.outside_rows += each.outside_rows
+        if each.panes is not None:
+            tables.append(packed.unpack(plan.layout, each.panes))
     if tables:
-        yield from WindowAnswers(plan, merge(plan.layout, tables)).all()
+        table, _, bad_rows = absorb(plan, None, merge(plan.layout, tables), ALWAYS, NEVER_MORE)
+        metrics.bad_rows += bad_rows
+        assert table is not None
+        for batch in answers(plan, table, ALWAYS, NEVER_MORE):
+            metrics.results += batch.num_rows
+            yield batch
 
 
 def late_results(plan: Plan, rows: pa.Table, closed: int) -> list[pa.RecordBatch]:
     """Rows that count nowhere, as results without a window: the keys, and the whole row in `late`."""
     times = np.asarray(rows.column(plan.time).cast(pa.int64()))
-    late = rows.filter(pa.array(last_ends(plan.grid.starts(times), plan.windows) <= closed))
+    late = rows.filter(pa.array(last_ends(times, plan.windows) <= closed))
     assert plan.late_row is not None
     schema = plan.result_schema
     batches = []

@@ -4,9 +4,39 @@
 | --- | --- | --- |
 | `tumbling(size)` | of `size`, one after the other | free |
 | `sliding(size, slide)` | of `size`, one every `slide` | free |
+| `cumulative(size, step)` | from the start of each `size`, growing by `step` | free |
+| `session(gap)` | bursts of tuples, until `gap` passes without one | free |
+| `count(size, slide)` | the last `size` tuples, every `slide` tuples | free |
+| `slide_by_tuple(size, every)` | the last `size` of time, every `every` tuples | aware |
+| `slide_by_time(last, every)` | the last `last` tuples, every `every` of time | aware |
+| `delta(column, size, slide)` | the last `size` of a growing column, every `slide` of it | aware |
 """
 
-from muntin.windows.model import Window
+from muntin.windows.count import CountWindow, count
+from muntin.windows.cumulative import CumulativeWindow, cumulative
+from muntin.windows.delta import DeltaWindow, delta
+from muntin.windows.model import PaneWindow, TupleWindow, Window
+from muntin.windows.session import SessionWindow, session
+from muntin.windows.slide_by import SlideByTime, SlideByTuple, slide_by_time, slide_by_tuple
 from muntin.windows.time import TimeWindow, sliding, tumbling
 
-__all__ = ["TimeWindow", "Window", "sliding", "tumbling"]
+__all__ = [
+    "CountWindow",
+    "CumulativeWindow",
+    "DeltaWindow",
+    "PaneWindow",
+    "SessionWindow",
+    "SlideByTime",
+    "SlideByTuple",
+    "TimeWindow",
+    "TupleWindow",
+    "Window",
+    "count",
+    "cumulative",
+    "delta",
+    "session",
+    "slide_by_time",
+    "slide_by_tuple",
+    "sliding",
+    "tumbling",
+]

@@ -1,9 +1,10 @@
-"""Time windows: tumbling and sliding.
+"""Time windows: tumbling and sliding (formula 2 of the paper).
 
-Window `i` has the extent `[offset + i * slide, offset + i * slide + size)`, the alignment of Spark's `window()`.
-A tuple at time `t` is in the windows `i` with
+    E(w) = { t | offset + w·slide <= τ(t) < offset + w·slide + size }
 
-    floor((t - offset - size) / slide) < i <= floor((t - offset) / slide)
+which is the alignment of Spark's `window()`. The mapping of a tuple at time τ is the windows `w` with
+
+    floor((τ - offset - size) / slide) < w <= floor((τ - offset) / slide)
 
 All times are integer microseconds and all divisions round down, so times before 1970 need no special case.
 """
@@ -17,18 +18,17 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, microseconds, positive_microseconds
-from muntin.errors import MuntinError
-from muntin.windows.model import ForwardContext, Window
+from muntin.windows.model import ForwardContext, Ids, PaneWindow, check_name
 
 
 @dataclass(frozen=True)
-class TimeWindow(Window):
+class TimeWindow(PaneWindow):
     """A window of `size` every `slide`, shifted by `offset`; all in microseconds."""
 
     size: int
     slide: int
-    offset: int
     forward_context: ClassVar[ForwardContext] = "free"
+    extent_formula: ClassVar[str] = "E(w) = { t | w·slide <= τ(t) < w·slide + size }"
 
     @property
     def label(self) -> str:
@@ -38,26 +38,34 @@ class TimeWindow(Window):
         return f"sliding({describe(self.size)}, {describe(self.slide)}{shift})"
 
     @property
+    def lengths(self) -> tuple[int, ...]:
+        return self.size, self.slide
+
+    @property
+    def longest(self) -> int:
+        return self.size
+
+    @property
     def copies(self) -> int:
-        """How many windows hold a tuple at most: how often Spark's `window()` copies each row."""
         return -(-self.size // self.slide)
 
-    def start(self, window_id: int) -> int:
+    @property
+    def has_gaps(self) -> bool:
+        return self.slide > self.size
+
+    def start(self, window_id: Ids) -> Ids:
         return self.offset + window_id * self.slide
 
-    def end(self, window_id: int) -> int:
+    def end(self, window_id: Ids) -> Ids:
         return self.start(window_id) + self.size
 
     def first_containing(self, times: Int64Array) -> Int64Array:
-        """The mapping, lower end: the id of the first window that holds each time."""
         return np.floor_divide(times - (self.offset + self.size), self.slide) + 1
 
     def last_containing(self, times: Int64Array) -> Int64Array:
-        """The mapping, upper end. Smaller than the first where a time falls between windows (slide > size)."""
         return np.floor_divide(times - self.offset, self.slide)
 
     def last_ended(self, time: int) -> int:
-        """The id of the last window whose end is at or before `time`."""
         return (time - self.offset - self.size) // self.slide
 
 
@@ -75,7 +83,5 @@ def _time_window(size: Duration, slide: Duration, offset: Duration, name: str | 
     size_us = positive_microseconds(size, "size")
     slide_us = positive_microseconds(slide, "slide")
     shift = microseconds(offset, "offset")
-    if name is not None and (not isinstance(name, str) or not name):
-        raise MuntinError(f"name must be a non-empty string, got {name!r}; it labels the window in the results.")
     # Offsets a whole number of slides apart give the same windows; one form keeps ids and panes the same, too.
-    return TimeWindow(name=name, size=size_us, slide=slide_us, offset=shift % slide_us)
+    return TimeWindow(check_name(name), shift % slide_us, size_us, slide_us)

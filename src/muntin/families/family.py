@@ -1,0 +1,199 @@
+"""What all families have in common, and how answers become results."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound
+from muntin.aggregates.partial import Partial
+from muntin.arrays import BoolArray, Int64Array, State
+from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
+from muntin.panes.tuples import Tuples
+from muntin.tree import FlatTree
+from muntin.windows import Window
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+MOST_ANSWERS = 1 << 20
+"""How many windows of keys are answered at once: what bounds the memory of a batch that closes very many."""
+ALWAYS, NEVER_MORE = -(1 << 62), 1 << 62
+"""The watermarks before the beginning and after the end of all times: a table is a stream between them."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named aggregate and where its partials are: the leaf set and the fields of each."""
+
+    name: str
+    bound: Bound
+    slots: tuple[tuple[int, slice], ...]
+    optional: bool = False
+    """Whether the first field of its slot says if any tuple counts."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Windows of keys, one per position: the model (an index into the plan's windows), the id and the key's code."""
+
+    model: Int64Array
+    window: Int64Array
+    key: Int64Array
+    start: Int64Array
+    end: Int64Array
+    partial: BoolArray | None = None
+    """Which of them are incomplete; None if that cannot be."""
+
+    def take(self, chosen: Int64Array) -> Answers:
+        model, window, key, start, end = (
+            column[chosen] for column in (self.model, self.window, self.key, self.start, self.end)
+        )
+        return Answers(model, window, key, start, end, None if self.partial is None else self.partial[chosen])
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """Some of a query's windows and what they are answered from. It holds no data: those are in the pane table."""
+
+    windows: tuple[tuple[int, Window], ...]
+    """Each with its index among the plan's windows."""
+    first_set: int
+    """The index of its first leaf set in the layout."""
+    leaf_sets: tuple[LeafSet, ...]
+    outputs: tuple[Output, ...]
+
+    settles = False
+    """Whether it needs tuples in their final order: they wait, as they are, until the watermark has passed them."""
+
+    def own(self, table: PaneTable) -> tuple[Leaves, ...]:
+        """Its leaves."""
+        return table.leaves[self.first_set : self.first_set + len(self.leaf_sets)]
+
+    @abstractmethod
+    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+        """Results of the windows that close when the watermark moves from `after` to `until`, in window order."""
+
+    @abstractmethod
+    def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
+        """Which leaves some window may still need that has not closed by the watermark."""
+
+    def ends(self, leaves: Sequence[Leaves]) -> int:
+        """At which watermark surely no leaf is needed any more."""
+        return NEVER_MORE
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The tuples of a batch, in a table's codes of keys."""
+
+    fresh: Tuples
+    """Those that have just arrived, in any order. Some may be too late for some of the windows."""
+    settled: Tuples
+    """Those between the two watermarks, in order: no other tuple will come between them or before them."""
+    closed: int
+    """The watermark of the batch before."""
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """What a family made of tuples."""
+
+    table: PaneTable
+    bad_rows: int = 0
+
+
+@dataclass(frozen=True)
+class TupleFamily(Family):
+    """A family that makes its leaves, of one set, from tuples; every aggregate is in that set."""
+
+    @property
+    def leaf_set(self) -> LeafSet:
+        return self.leaf_sets[0]
+
+    @abstractmethod
+    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+        """The leaves that tuples add to the table; None if there are none."""
+
+    def table_of(
+        self, layout: Layout, table: PaneTable, leaves: Leaves, dictionaries: dict[str, pa.Array]
+    ) -> PaneTable:
+        """A table of these leaves alone, with the keys of `table`."""
+        every = [leaves if i == self.first_set else each.empty() for i, each in enumerate(layout.leaf_sets)]
+        return PaneTable(table.keys, tuple(every), dictionaries, layout.no_tuples())
+
+    def ranges(
+        self, plan: Plan, table: PaneTable, answers: Answers, begin: Int64Array, end: Int64Array
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of windows that are ranges of leaves, some at a time, in window order."""
+        if not len(begin):
+            return
+        order = np.lexsort((answers.key, answers.start, answers.end))
+        used = self._used_parts
+        in_tree = LeafSet(tuple(partial for partial, _ in used))
+        state = self.own(table)[0].state
+        tree = FlatTree(
+            tuple(column for _, fields in used for column in state[fields]), in_tree.combine, int((end - begin).max())
+        )
+        for first in range(0, len(order), MOST_ANSWERS):
+            chosen = order[first : first + MOST_ANSWERS]
+            combined = tree.ranges(begin[chosen], end[chosen])
+            parts = {fields.start: combined[new] for (_, fields), (_, new) in zip(used, in_tree.parts(), strict=True)}
+            yield self.results(plan, table, answers.take(chosen), parts)
+
+    @cached_property
+    def _used_parts(self) -> list[tuple[Partial, slice]]:
+        """The partials that aggregates need: what a family notes for itself has no place in the tree."""
+        used = {fields.start for output in self.outputs for _, fields in output.slots}
+        return [(partial, fields) for partial, fields in self.leaf_set.parts() if fields.start in used]
+
+    def results(self, plan: Plan, table: PaneTable, answers: Answers, parts: Mapping[int, State]) -> pa.RecordBatch:
+        """`parts` are the states of the partials, by where their fields begin in the leaf set."""
+        columns = []
+        for output in self.outputs:
+            states, held = [parts[fields.start] for _, fields in output.slots], None
+            if output.optional:
+                ((present, *rest),) = states
+                held = None if present.all() else np.flatnonzero(present)
+                states = [tuple(rest) if held is None else tuple(column[held] for column in rest)]
+            columns.append(lowered(output, states, held, len(answers.key), table))
+        return result_batch(plan, table, answers, columns)
+
+
+def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, length: int, table: PaneTable) -> pa.Array:
+    """The answers of one aggregate; null but for the windows `held`, if not all of them hold a tuple that counts."""
+    if held is not None and not len(held):
+        return pa.nulls(length, output.bound.result)
+    values = output.bound.lower(parts, table.dictionaries).cast(output.bound.result)
+    if held is None:
+        return values
+    where = np.full(length, -1)
+    where[held] = np.arange(len(held))
+    return values.take(pa.array(where, mask=where < 0))
+
+
+def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
+    schema = plan.result_schema
+    bounds = [pa.array(edge).cast(plan.types[plan.time]) for edge in (answers.start, answers.end)]
+    columns: list[pa.Array] = [
+        pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type)),
+        pa.array(answers.window),
+    ]
+    if len(plan.windows) > 1:
+        titles = pa.array([window.title for window in plan.windows])
+        columns.append(titles.take(pa.array(answers.model)))
+    if plan.has_partial:
+        partial = answers.partial
+        columns.append(pa.array(np.zeros(len(answers.key), bool) if partial is None else partial))
+    chosen = pa.array(answers.key)
+    columns += [table.keys.column(key).take(chosen) for key in plan.keys]
+    columns += values
+    if plan.late_row is not None:
+        columns.append(pa.nulls(len(answers.key), plan.late_row))
+    return pa.record_batch(columns, schema=schema)

@@ -1,0 +1,117 @@
+"""From windows and aggregates to families and their leaf sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound
+from muntin.aggregates.custom import CustomPartial, OptionalPartial
+from muntin.aggregates.partial import Count, Partial
+from muntin.families.delta import DeltaFamily, delta_registers
+from muntin.families.family import Family, Output
+from muntin.families.ordered import OrderedFamily
+from muntin.families.partials import TimeSpan
+from muntin.families.session import SessionFamily
+from muntin.families.time import TimeFamily
+from muntin.panes.table import Layout, LeafSet, key_schema
+from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
+
+ROW_COUNT = Count(None, None)
+"""Kept in every leaf, first: it says how many tuples stand behind it, and that there are some."""
+
+Numbered = tuple[int, Window]
+
+
+def lay_out(
+    keys: Sequence[str],
+    types: Mapping[str, pa.DataType],
+    windows: Sequence[Window],
+    aggregates: Mapping[str, Bound],
+) -> tuple[Layout, tuple[Family, ...]]:
+    """Every window in the family of its kind, and every family behind the leaf sets of those before it."""
+    families: list[Family] = []
+    numbered = list(enumerate(windows))
+
+    def place() -> int:
+        return sum(len(family.leaf_sets) for family in families)
+
+    panes = [each for each in numbered if isinstance(each[1], PaneWindow)]
+    if panes:
+        families.append(TimeFamily(tuple(panes), place(), *_over_panes(aggregates, place())))
+    for each in numbered:
+        if isinstance(each[1], SessionWindow):
+            leaf_sets, outputs = _over_tuples(aggregates, place(), session=True)
+            families.append(SessionFamily((each,), place(), leaf_sets, outputs))
+    ordered = [each for each in numbered if not isinstance(each[1], PaneWindow | SessionWindow | DeltaWindow)]
+    if ordered:
+        families.append(OrderedFamily(tuple(ordered), place(), *_over_tuples(aggregates, place())))
+    for each in numbered:
+        if isinstance(each[1], DeltaWindow):
+            registers = delta_registers(types[each[1].column])
+            families.append(DeltaFamily((each,), place(), *_over_tuples(aggregates, place(), registers)))
+    columns = None
+    if len(panes) < len(windows):
+        read = [column for bound in aggregates.values() for partial in bound.partials for column in _read(partial)]
+        read += [window.column for window in windows if isinstance(window, DeltaWindow)]
+        columns = pa.schema([pa.field(column, types[column]) for column in dict.fromkeys(read)])
+    leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)
+    return Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns), tuple(families)
+
+
+def _read(partial: Partial) -> tuple[str, ...]:
+    return partial.inputs if partial.where is None else (*partial.inputs, partial.where)
+
+
+def _over_panes(aggregates: Mapping[str, Bound], first: int) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
+    """Share the built-in partials between aggregates; give every custom one leaves of its own."""
+    shared: list[Partial] = [ROW_COUNT]
+    own: list[CustomPartial] = []
+    for bound in aggregates.values():
+        for partial in bound.partials:
+            if isinstance(partial, CustomPartial):
+                own.append(partial)
+            elif partial not in shared:
+                shared.append(partial)
+    leaf_sets = (LeafSet(tuple(shared)), *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
+    where = dict(leaf_sets[0].parts())
+    outputs, next_own = [], first + 1
+    for name, bound in aggregates.items():
+        slots = []
+        for partial in bound.partials:
+            if isinstance(partial, CustomPartial):
+                slots.append((next_own, slice(0, len(partial.fields))))
+                next_own += 1
+            else:
+                slots.append((first, where[partial]))
+        outputs.append(Output(name, bound, tuple(slots)))
+    return leaf_sets, tuple(outputs)
+
+
+def _over_tuples(
+    aggregates: Mapping[str, Bound], first: int, *registers: Partial, session: bool = False
+) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
+    """All partials in one set: tuples in their final order can be combined whether or not a function commutes."""
+    partials: list[Partial] = [ROW_COUNT, TimeSpan(None)]
+    slots: dict[str, list[int]] = {}
+    for name, bound in aggregates.items():
+        for partial in bound.partials:
+            kept = OptionalPartial(partial.where, partial) if isinstance(partial, CustomPartial) else partial
+            if kept not in partials:
+                partials.append(kept)
+            slots.setdefault(name, []).append(partials.index(kept))
+    in_order = any(isinstance(each, OptionalPartial) and not each.inner.commutative for each in partials)
+    # The tuples of an open session are not in their final order.
+    leaf_set = LeafSet((*partials, *registers), per_tuple=session and in_order, latest=session)
+    fields = [fields for _, fields in leaf_set.parts()]
+    outputs = tuple(
+        Output(
+            name,
+            bound,
+            tuple((first, fields[index]) for index in slots[name]),
+            optional=any(isinstance(partials[index], OptionalPartial) for index in slots[name]),
+        )
+        for name, bound in aggregates.items()
+    )
+    return (leaf_set,), outputs

@@ -1,0 +1,226 @@
+"""Windows over settled tuples: count, slide by tuple and slide by time.
+
+Behind the watermark the order of a key's tuples is final, so every tuple gets its number. Count windows need only
+panes of `gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case); the hybrids, whose windows may begin
+at any tuple, need a leaf for each. A leaf stands at the number of its first tuple. The last leaf of a key is kept for
+ever: it knows how many tuples the key has had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.rows import Rows
+from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_starts
+from muntin.families.family import Absorbed, Answers, Arrival, TupleFamily
+from muntin.families.leaf_index import LeafIndex
+from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
+from muntin.panes.table import Leaves, PaneTable
+from muntin.panes.tuples import Tuples
+from muntin.windows import CountWindow, SlideByTime, SlideByTuple
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+class Numbered:
+    """Leaves of numbered tuples, key by key."""
+
+    def __init__(self, leaves: Leaves) -> None:
+        self.leaves = leaves
+        self.starts = run_starts(leaves.key)
+        self.lengths = np.diff(self.starts, append=len(leaves))
+        self.first_time, self.last_time = leaves.state[FIRST_TIME], leaves.state[LAST_TIME]
+        self.behind = leaves.time + leaves.state[ROW_COUNT_FIELD]
+        """The number of the tuple behind each leaf."""
+
+    @cached_property
+    def last(self) -> Int64Array:
+        """The last leaf of each key."""
+        return self.starts + self.lengths - 1
+
+    @cached_property
+    def is_last(self) -> BoolArray:
+        last = np.zeros(len(self.leaves), dtype=bool)
+        last[self.last] = True
+        return last
+
+    def of_key(self, per_key: Int64Array) -> Int64Array:
+        """What is known per key, for every leaf."""
+        return np.repeat(per_key, self.lengths)
+
+    def last_of(self, keys: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """The last leaf of each of these keys, and whether there is one."""
+        at = np.searchsorted(self.leaves.key, keys, side="right") - 1
+        return at, (at >= 0) & (self.leaves.key[at] == keys) if len(self.leaves) else np.zeros(len(keys), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows of one model: their ids, the leaves `[begin, end)` that they hold, their bounds in time."""
+
+    window: Int64Array
+    begin: Int64Array
+    end: Int64Array
+    start_time: Int64Array
+    end_time: Int64Array
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class OrderedFamily(TupleFamily):
+    settles = True
+
+    @cached_property
+    def pane(self) -> int:
+        """How many tuples a leaf holds at most."""
+        counts = [window for _, window in self.windows if isinstance(window, CountWindow)]
+        if len(counts) < len(self.windows):
+            return 1
+        return gcd(*(part for window in counts for part in (window.size, window.slide)))
+
+    @cached_property
+    def shortest_wait(self) -> int | None:
+        """Where a window may be shown incomplete, no leaf reaches across a pause of this length."""
+        waits = [w.max_wait for _, w in self.windows if isinstance(w, CountWindow) and w.max_wait is not None]
+        return min(waits, default=None)
+
+    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+        tuples = arrival.settled
+        if not len(tuples):
+            return None
+        start = self._leaf_of_each(tuples, Numbered(self.own(table)[0]))
+        first = run_starts(tuples.key, start)
+        groups = np.zeros(len(tuples), dtype=np.int64)
+        groups[first[1:]] = 1
+        rows = Rows(tuples.columns, tuples.time, np.cumsum(groups), len(first))
+        leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
+        return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
+
+    def _leaf_of_each(self, tuples: Tuples, before: Numbered) -> Int64Array:
+        """The number of the first tuple of the leaf that each newly settled tuple goes to."""
+        runs = run_starts(tuples.key)
+        lengths = np.diff(runs, append=len(tuples))
+        last, known = before.last_of(tuples.key[runs])
+        number = positions_in_runs(runs, len(tuples))
+        if known.any():
+            number += np.repeat(np.where(known, before.behind[last], 0), lengths)
+        start = number // self.pane * self.pane
+        if self.shortest_wait is None:
+            return start
+        # A leaf also begins behind every pause, and goes on from the last leaf of the batch before if there was none.
+        waited = np.zeros(len(tuples), dtype=bool)
+        waited[1:] = (np.diff(tuples.time) >= self.shortest_wait) & (np.diff(tuples.key) == 0)
+        open_leaf = np.zeros(len(runs), dtype=np.int64)
+        if known.any():
+            waited[runs] = known & (tuples.time[runs] - before.last_time[last] >= self.shortest_wait)
+            open_leaf = np.where(known, before.leaves.time[last], 0)
+        position = np.arange(len(tuples))
+        since = np.maximum.accumulate(np.where(waited, position, 0))
+        paused = waited[since] & (since >= np.repeat(runs, lengths))
+        return np.maximum(start, np.where(paused, number[since], np.repeat(open_leaf, lengths)))
+
+    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+        (leaves,) = self.own(table)
+        if not len(leaves):
+            return
+        numbered = Numbered(leaves)
+        parts = [(m, found) for m, window in self.windows for found in _found(window, numbered, after, until)]
+        key = np.concatenate([leaves.key[found.begin] for _, found in parts])
+        sizes = [len(found.window) for _, found in parts]
+        answers = Answers(
+            np.repeat([model for model, _ in parts], sizes),
+            np.concatenate([found.window for _, found in parts]),
+            key,
+            np.concatenate([found.start_time for _, found in parts]),
+            np.concatenate([found.end_time for _, found in parts]),
+            np.repeat([found.partial for _, found in parts], sizes),
+        )
+        begin, end = (np.concatenate([getattr(found, side) for _, found in parts]) for side in ("begin", "end"))
+        yield from self.ranges(plan, table, answers, begin, end)
+
+    def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
+        (own,) = leaves
+        if not len(own):
+            return [np.zeros(0, dtype=bool)]
+        numbered = Numbered(own)
+        needed = numbered.is_last.copy()
+        for _, window in self.windows:
+            if isinstance(window, CountWindow):
+                following = window.complete(numbered.behind[numbered.last]) * window.slide
+                needed |= numbered.behind > numbered.of_key(following)
+            elif isinstance(window, SlideByTuple):
+                needed |= numbered.last_time > watermark - window.size
+            elif isinstance(window, SlideByTime):
+                needed |= np.arange(len(own)) > numbered.of_key(numbered.last - window.last)
+        return [needed]
+
+
+def _found(window: object, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
+    if isinstance(window, CountWindow):
+        yield _complete(window, leaves, after)
+        if window.max_wait is not None:
+            yield _waited(window, window.max_wait, leaves, after, until)
+    elif isinstance(window, SlideByTuple):
+        yield _slid_by_tuple(window, leaves, after)
+    elif isinstance(window, SlideByTime):
+        yield _slid_by_time(window, leaves, after, until)
+
+
+def _complete(window: CountWindow, leaves: Numbered, after: int) -> Found:
+    """Windows whose last tuple has just been settled."""
+    first = -(-leaves.leaves.time[leaves.starts] // window.slide)
+    count = np.maximum(window.complete(leaves.behind[leaves.last]) - first, 0)
+    ids, of = expand(first, count)
+    key = leaves.leaves.key[leaves.starts][of]
+    begin, end = LeafIndex(leaves.leaves.key, leaves.leaves.time).ranges(key, *window.extent(ids))
+    new = leaves.last_time[end - 1] >= after
+    ids, begin, end = ids[new], begin[new], end[new]
+    return Found(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
+
+
+def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until: int) -> Found:
+    """The next window of a key, as it stands, once the key has paused for the longest time to wait."""
+    due = leaves.last_time + wait
+    paused = leaves.is_last.copy()
+    paused[:-1] |= leaves.first_time[1:] >= due[:-1]
+    at = np.flatnonzero(paused & (due > after) & (due <= until))
+    ids = window.complete(leaves.behind[at])
+    started = ids * window.slide < leaves.behind[at]
+    at, ids = at[started], ids[started]
+    begin, _ = LeafIndex(leaves.leaves.key, leaves.leaves.time).ranges(leaves.leaves.key[at], *window.extent(ids))
+    return Found(ids, begin, at + 1, leaves.first_time[begin], leaves.last_time[at], partial=True)
+
+
+def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Found:
+    at = np.flatnonzero(window.is_trigger(leaves.leaves.time) & (leaves.last_time >= after))
+    time = leaves.last_time[at]
+    index = LeafIndex(leaves.leaves.key, leaves.last_time)
+    # Times are whole microseconds: after `time - size` is from the next one on.
+    begin, end = index.ranges(leaves.leaves.key[at], time - window.size + 1, time + 1)
+    return Found(window.triggered(leaves.leaves.time[at]), begin, end, time - window.size, time)
+
+
+def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Found:
+    """Every tuple that is the last one at some trigger: at the first behind it, and at those until the next tuple."""
+    time = leaves.last_time
+    first = window.triggered(time)
+    following = np.full(len(time), np.iinfo(np.int64).max)
+    following[:-1][~leaves.is_last[:-1]] = time[1:][~leaves.is_last[:-1]]
+    due = window.end(first)
+    at_once = (due <= following) & (due > after) & (due <= until)
+    # Repetitions come with the next tuple: if that one has just been settled.
+    repeated = ~leaves.is_last & (following >= after)
+    count = np.where(repeated, np.maximum(following // window.every - 1 - first, 0), 0)
+    again, of = expand(first + 1, count)
+    at = np.concatenate([np.flatnonzero(at_once), of])
+    ids = np.concatenate([first[at_once], again])
+    begin = np.maximum(at + 1 - window.last, leaves.of_key(leaves.starts)[at])
+    return Found(ids, begin, at + 1, time[begin], window.end(ids))

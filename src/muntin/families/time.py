@@ -1,0 +1,159 @@
+"""Time windows (SPRINGALD): which windows hold something, and what, from the panes of a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import BoolArray, Int64Array
+from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, result_batch
+from muntin.families.leaf_index import LeafIndex
+from muntin.panes.grid import PaneGrid, last_ends
+from muntin.panes.table import Leaves, PaneTable
+from muntin.tree import FlatTree
+from muntin.windows import PaneWindow
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+@dataclass(frozen=True)
+class TimeFamily(Family):
+    """Its leaves come from the pane stage: one per (key, pane), and for each custom aggregate a set of its own."""
+
+    @cached_property
+    def models(self) -> tuple[PaneWindow, ...]:
+        return tuple(window for _, window in self.windows if isinstance(window, PaneWindow))
+
+    @cached_property
+    def grid(self) -> PaneGrid:
+        return PaneGrid.of(self.models)
+
+    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+        if len(table.leaves[self.first_set]):
+            yield from WindowAnswers(plan, self, table).between(after, until)
+
+    def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
+        return [last_ends(each.time, self.models) > watermark for each in leaves]
+
+    def ends(self, leaves: Sequence[Leaves]) -> int:
+        return max((int(last_ends(each.time, self.models).max()) for each in leaves if len(each)), default=0)
+
+
+class WindowAnswers:
+    """Answers every window over one pane table, in window order."""
+
+    def __init__(self, plan: Plan, family: TimeFamily, table: PaneTable) -> None:
+        self._plan = plan
+        self._family = family
+        self._table = table
+        self._leaves = family.own(table)
+        self._panes = self._leaves[0]
+
+    def between(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
+        """Results of the windows whose end is after `after` and not after `until`."""
+        first, last = self._reach()
+        yield from self._slices(max(after, first - 1), min(until, last))
+
+    def _reach(self) -> tuple[int, int]:
+        """The end of the first and of the last window that holds any pane."""
+        times = self._panes.time
+        bounds = np.array([times.min(), times.max()])
+        ends = []
+        for window in self._family.models:
+            # Where a bound falls between windows the neighbour's end is a safe, slightly wider reach.
+            ends += [
+                window.end(int(window.first_containing(bounds)[0])),
+                window.end(int(window.last_containing(bounds)[1])),
+            ]
+        return min(ends), max(ends)
+
+    def _slices(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
+        """Halve the time until each slice has few enough answers; earlier slices come first."""
+        if after >= until:
+            return
+        count = sum(len_of_held(self._panes, window, *_ids(window, after, until)) for window in self._family.models)
+        if count == 0:
+            return
+        middle = (after + until) // 2
+        if count > MOST_ANSWERS and middle > after:
+            yield from self._slices(after, middle)
+            yield from self._slices(middle, until)
+        else:
+            yield self._answer(after, until)
+
+    def _answer(self, after: int, until: int) -> pa.RecordBatch:
+        answers = self._held(after, until)
+        states = []
+        for index, tree in zip(self._indexes, self._trees, strict=True):
+            begin, end = index.ranges(answers.key, answers.start, answers.end)
+            held = None if np.all(begin < end) else np.flatnonzero(begin < end)
+            if held is not None:
+                begin, end = begin[held], end[held]
+            states.append((tree.ranges(begin, end) if len(begin) else (), held))
+        values = []
+        for output in self._family.outputs:
+            held = states[output.slots[0][0] - self._family.first_set][1]
+            parts = [states[leaf_set - self._family.first_set][0][fields] for leaf_set, fields in output.slots]
+            values.append(lowered(output, parts, held, len(answers.key), self._table))
+        return result_batch(self._plan, self._table, answers, values)
+
+    def _held(self, after: int, until: int) -> Answers:
+        parts = []
+        for index, window in zip((index for index, _ in self._family.windows), self._family.models, strict=True):
+            key, ids = held_windows(self._panes, window, *_ids(window, after, until))
+            parts.append((np.full(len(ids), index), ids, key, window.start(ids), window.end(ids)))
+        model, ids, key, start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.lexsort((key, start, end))
+        return Answers(model[order], ids[order], key[order], start[order], end[order])
+
+    @cached_property
+    def _indexes(self) -> list[LeafIndex]:
+        return [LeafIndex(leaves.key, leaves.time) for leaves in self._leaves]
+
+    @cached_property
+    def _trees(self) -> list[FlatTree]:
+        trees = []
+        panes = max(window.longest for window in self._family.models) // self._family.grid.length
+        for leaf_set, leaves in zip(self._family.leaf_sets, self._leaves, strict=True):
+            longest = len(leaves) if leaf_set.per_tuple else panes
+            trees.append(FlatTree(leaves.state, leaf_set.combine, longest))
+        return trees
+
+
+def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:
+    """The first and the last id of the windows whose end is in `(after, until]`."""
+    return window.last_ended(after) + 1, window.last_ended(until)
+
+
+def _new_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
+    """For every leaf, the first window that it brings to its key, and how many.
+
+    A leaf is in windows `first_containing … last_containing`; both grow along the panes of a key, so what the leaf
+    before it has not brought yet is a range, too. Every window that holds something is counted once, and windows
+    that hold nothing are never looked at, however many there are.
+    """
+    upper = np.minimum(window.last_containing(panes.time), last)
+    lower = np.maximum(window.first_containing(panes.time), first)
+    same_key = panes.key[1:] == panes.key[:-1]
+    np.maximum(lower[1:], upper[:-1] + 1, out=lower[1:], where=same_key)
+    return lower, np.maximum(upper - lower + 1, 0)
+
+
+def len_of_held(panes: Leaves, window: PaneWindow, first: int, last: int) -> int:
+    return int(_new_windows(panes, window, first, last)[1].sum()) if first <= last else 0
+
+
+def held_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
+    """The (key, window id) pairs with `first <= id <= last` that hold at least one tuple."""
+    if first > last:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    lower, count = _new_windows(panes, window, first, last)
+    ends = np.cumsum(count)
+    steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
+    return np.repeat(panes.key, count), np.repeat(lower, count) + steps

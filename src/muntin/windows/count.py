@@ -1,0 +1,61 @@
+"""Count windows (formula 1, definition 2 of the paper): tuples of a key by their number i in event-time order.
+
+    E(w) = { t_i | w·slide <= i < w·slide + size }
+
+The mapping of tuple i is the windows `w` with `⌈(i - size + 1) / slide⌉ <= w <= ⌊i / slide⌋` and `w >= 0`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.arrays import Int64Array
+from muntin.durations import Duration, describe, positive_microseconds
+from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
+
+
+@dataclass(frozen=True)
+class CountWindow(TupleWindow):
+    size: int
+    slide: int
+    max_wait: int | None
+    """In microseconds: how long a window may wait for its next tuple before it is shown incomplete."""
+    forward_context: ClassVar[ForwardContext] = "free"
+    extent_formula: ClassVar[str] = "E(w) = { t_i | w·slide <= i < w·slide + size }"
+
+    @property
+    def label(self) -> str:
+        slide = f", {self.slide:,}" if self.slide != self.size else ""
+        wait = f", max_wait={describe(self.max_wait)}" if self.max_wait is not None else ""
+        return f"count({self.size:,}{slide}{wait})"
+
+    def extent(self, window_id: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The tuples `[first, end)` of each window."""
+        first = window_id * self.slide
+        return first, first + self.size
+
+    def mapping(self, index: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last window of each tuple; the first is the larger if there is none (slide > size)."""
+        first = -np.floor_divide(self.size - 1 - index, self.slide)
+        return np.maximum(first, 0), np.floor_divide(index, self.slide)
+
+    def complete(self, tuples: Int64Array) -> Int64Array:
+        """How many windows are complete once a key has so many tuples."""
+        return np.asarray(np.maximum(np.floor_divide(tuples - self.size, self.slide) + 1, 0))
+
+
+def count(
+    size: int, slide: int | None = None, max_wait: Duration | None = None, *, name: str | None = None
+) -> CountWindow:
+    """The last `size` tuples of a key, every `slide` tuples; `slide` left out is `size`.
+
+    With `max_wait`, a window that got no tuple for so much event time is emitted as it stands, with `partial` true.
+    Its tuples stay: when the others come, it is emitted again, complete.
+    """
+    size = positive_count(size, "size")
+    step = size if slide is None else positive_count(slide, "slide")
+    wait = None if max_wait is None else positive_microseconds(max_wait, "max_wait")
+    return CountWindow(check_name(name), size, step, wait)

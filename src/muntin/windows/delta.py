@@ -1,0 +1,101 @@
+"""Delta windows (formula 4 of the paper): windows over an attribute δ that grows, such as an odometer.
+
+Tuple t_0 of a key is its first trigger; then the first tuple with δ > δ(last trigger) + slide is the next one. With
+t_r the w-th trigger,
+
+    E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }
+
+so window 0 is always empty. A tuple whose δ is smaller than an earlier one's, or missing, is bad: it is counted and
+set aside, and has no number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.arrays import Array, Int64Array, search
+from muntin.errors import MuntinError
+from muntin.windows.model import ForwardContext, TupleWindow, check_name
+
+
+@dataclass(frozen=True)
+class DeltaWindow(TupleWindow):
+    column: str
+    size: int | float
+    slide: int | float
+    forward_context: ClassVar[ForwardContext] = "aware"
+    extent_formula: ClassVar[str] = "E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }, t_r the w-th trigger"
+
+    @property
+    def label(self) -> str:
+        return f"delta({self.column!r}, {self.size:,}, {self.slide:,})"
+
+    def triggers(self, deltas: Array, begin: Int64Array, end: Int64Array, first: Int64Array) -> Int64Array:
+        """The positions of all triggers, in order.
+
+        Run r of `deltas`, the tuples of one key in order, is `[begin[r], end[r])`, and its first trigger is at
+        `first[r]`, if that is before its end. Each trigger decides the next one, which looks like a loop over
+        triggers. But the tuple that would follow any tuple as a trigger does not depend on the others, so the chain
+        is found by doubling: all triggers within 1, 2, 4, … steps of the first.
+        """
+        count = len(deltas)
+        lengths = end - begin
+        target = reach_above(deltas, self.slide)
+        following = search(deltas, target, np.arange(count), np.repeat(end, lengths), side="right")
+        following = np.where(following < np.repeat(end, lengths), following, count)
+        following = np.append(following, count)  # behind the end there is only the end
+        reached = np.zeros(count + 1, dtype=bool)
+        reached[first[first < end]] = True
+        while True:
+            further = following[np.flatnonzero(reached)]
+            if np.all(further == count):
+                break
+            reached[further] = True
+            reached[count] = False
+            following = following[following]
+        return np.flatnonzero(reached[:count])
+
+    def extent(self, trigger: Int64Array, deltas: Array) -> tuple[Int64Array, Int64Array]:
+        """The tuples `[first, end)` of the window that each tuple triggers; `deltas` are all tuples of a key."""
+        at = deltas[trigger]
+        return np.searchsorted(deltas, reach_below(at, self.size)), np.searchsorted(deltas, at)
+
+    def mapping(self, index: Int64Array, deltas: Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last window of each tuple; the first is the larger if there is none."""
+        everything = np.array([0]), np.array([len(deltas)])
+        triggers = deltas[self.triggers(deltas, *everything, np.array([0]))]
+        first = np.searchsorted(triggers, deltas[index], side="right")
+        return first, np.searchsorted(reach_below(triggers, self.size), deltas[index], side="right") - 1
+
+
+def reach_above(deltas: Array, amount: int | float) -> Array:
+    """δ + amount; integers stop at their largest value instead of starting again from the smallest."""
+    if deltas.dtype.kind != "i":
+        return np.asarray(deltas + amount)
+    largest = np.iinfo(np.int64).max
+    amount = min(int(amount), largest)
+    return np.where(deltas > largest - amount, largest, deltas + np.minimum(amount, largest - np.maximum(deltas, 0)))
+
+
+def reach_below(deltas: Array, amount: int | float) -> Array:
+    if deltas.dtype.kind != "i":
+        return np.asarray(deltas - amount)
+    return ~reach_above(~deltas, amount)
+
+
+def delta(column: str, size: int | float, slide: int | float, *, name: str | None = None) -> DeltaWindow:
+    """Triggered when `column` has grown by more than `slide` since the last trigger, over the last `size` of it."""
+    if not isinstance(column, str) or not column:
+        raise MuntinError(f"column must be the name of a column that grows, got {column!r}.")
+    for argument, value in (("size", size), ("slide", slide)):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value) or value <= 0:
+            raise MuntinError(f"{argument} must be a positive number, an amount of {column!r}, got {value!r}.")
+    return DeltaWindow(check_name(name), column, _plain(size), _plain(slide))
+
+
+def _plain(value: int | float) -> int | float:
+    return int(value) if float(value).is_integer() else float(value)

@@ -1,0 +1,36 @@
+"""Session windows: tuples of a key that follow one another within `gap`.
+
+    E(w) = the tuples of a longest run in which τ(next) - τ(t) < gap
+
+A session is `[τ(first), τ(last) + gap)`, as Spark's `session_window`. A tuple between two sessions that is within the
+gap of both makes them one. Which session a tuple belongs to follows from the past once the session has closed, so the
+paper counts the model among the forward-context-free ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from muntin.arrays import Int64Array
+from muntin.durations import Duration, describe, positive_microseconds
+from muntin.windows.model import ForwardContext, Window, check_name
+
+
+@dataclass(frozen=True)
+class SessionWindow(Window):
+    gap: int
+    forward_context: ClassVar[ForwardContext] = "free"
+    extent_formula: ClassVar[str] = "E(w) = a longest run of tuples with τ(next) - τ(t) < gap"
+
+    @property
+    def label(self) -> str:
+        return f"session({describe(self.gap)})"
+
+    def last_ends(self, times: Int64Array) -> Int64Array:
+        return times + self.gap
+
+
+def session(gap: Duration, *, name: str | None = None) -> SessionWindow:
+    """One window per burst of activity of a key: it ends when `gap` has passed without a tuple."""
+    return SessionWindow(check_name(name), positive_microseconds(gap, "gap"))

@@ -1,0 +1,109 @@
+"""The two hybrids: windows of time that slide by tuples, and windows of tuples that slide by time.
+
+**Slide by tuple** (formula 3, definition 3 of the paper). Every `every`-th tuple of a key triggers a window over the
+last `size` of time: with r = (w + 1)·every - 1,
+
+    E(w) = { t | τ(t_r) - size < τ(t) <= τ(t_r) }
+
+Tuple i is in the windows from the first trigger at or behind it to the last one less than `size` later. Where the
+first trigger is `size` later already, the tuple is in none: which windows hold it depends on tuples still to come.
+
+**Slide by time** (section 2.3), its dual. Every `every` of time, a window over the last `last` tuples of a key:
+
+    E(w) = the last `last` tuples with τ(t) < (w + 1)·every
+
+from the first tuple of the key to the first trigger behind its latest tuple. A trigger between two tuples with nothing
+new repeats the window before it, and comes out with the later of them: until then nobody knows that the key goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.arrays import Int64Array
+from muntin.durations import Duration, describe, positive_microseconds
+from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
+
+
+@dataclass(frozen=True)
+class SlideByTuple(TupleWindow):
+    size: int
+    every: int
+    forward_context: ClassVar[ForwardContext] = "aware"
+    extent_formula: ClassVar[str] = "E(w) = { t | τ(t_r) - size < τ(t) <= τ(t_r) }, r = (w + 1)·every - 1"
+
+    @property
+    def label(self) -> str:
+        return f"slide_by_tuple({describe(self.size)}, {self.every:,})"
+
+    def trigger(self, window_id: Int64Array) -> Int64Array:
+        """The tuple that triggers each window."""
+        return (window_id + 1) * self.every - 1
+
+    def is_trigger(self, index: Int64Array) -> Int64Array:
+        return np.asarray((index + 1) % self.every == 0)
+
+    def triggered(self, index: Int64Array) -> Int64Array:
+        """The window that each triggering tuple triggers."""
+        return np.floor_divide(index + 1, self.every) - 1
+
+    def extent(self, window_id: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The tuples `[first, end)` of each window; `times` are all tuples of a key, in order."""
+        triggers = times[self.trigger(window_id)]
+        return (
+            np.searchsorted(times, triggers - self.size, side="right"),
+            np.searchsorted(times, triggers, side="right"),
+        )
+
+    def mapping(self, index: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last window of each tuple; the first is the larger if there is none.
+
+        Of tuples with the same time as a trigger, those behind it are in its window, too: formula 3 goes by time.
+        """
+        triggers = times[self.every - 1 :: self.every]
+        first = np.searchsorted(triggers, times[index], side="left")
+        return first, np.searchsorted(triggers, times[index] + self.size, side="left") - 1
+
+
+@dataclass(frozen=True)
+class SlideByTime(TupleWindow):
+    last: int
+    every: int
+    forward_context: ClassVar[ForwardContext] = "aware"
+    extent_formula: ClassVar[str] = "E(w) = the last `last` tuples with τ(t) < (w + 1)·every"
+
+    @property
+    def label(self) -> str:
+        return f"slide_by_time({self.last:,}, {describe(self.every)})"
+
+    def end(self, window_id: Int64Array) -> Int64Array:
+        return (window_id + 1) * self.every
+
+    def triggered(self, times: Int64Array) -> Int64Array:
+        """The first window that can hold a tuple at each time."""
+        return np.floor_divide(times, self.every)
+
+    def extent(self, window_id: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The tuples `[first, end)` of each window; `times` are all tuples of a key, in order."""
+        end = np.searchsorted(times, self.end(window_id), side="left")
+        return np.maximum(end - self.last, 0), end
+
+    def mapping(self, index: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last window of each tuple: until `last` others have come, or the key's last trigger."""
+        first = self.triggered(times[index])
+        displaced = np.append(times, times[-1] + 1)[np.minimum(index + self.last, len(times))]
+        behind = np.where(index + self.last < len(times), self.triggered(displaced), self.triggered(times[-1:])[0] + 1)
+        return first, behind - 1
+
+
+def slide_by_tuple(size: Duration, every: int, *, name: str | None = None) -> SlideByTuple:
+    """Triggered by every `every`-th tuple of a key, covering the last `size` of time before it."""
+    return SlideByTuple(check_name(name), positive_microseconds(size, "size"), positive_count(every, "every"))
+
+
+def slide_by_time(last: int, every: Duration, *, name: str | None = None) -> SlideByTime:
+    """Every `every` of time, the last `last` tuples of a key."""
+    return SlideByTime(check_name(name), positive_count(last, "last"), positive_microseconds(every, "every"))
