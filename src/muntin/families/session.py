@@ -1,6 +1,6 @@
 """Session windows: per key one leaf for every session that is open.
 
-Tuples become sessions of their own at once, and sessions less than the gap apart become one. A tuple may still bridge
+Tuples become sessions of their own at once, and sessions no more than the gap apart become one. A tuple may still bridge
 two of them: then both are replaced. So the sessions of a key are written anew as a whole whenever one of them changes.
 """
 
@@ -41,7 +41,7 @@ class SessionFamily(TupleFamily):
         tuples = tuples.in_order()
         parted = np.ones(len(tuples), dtype=bool)
         if not self.leaf_set.per_tuple:
-            parted[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) >= self.gap)
+            parted[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) > self.gap)
         starts = np.flatnonzero(parted)
         rows = Rows(tuples.columns, tuples.time, np.cumsum(parted) - 1, len(starts))
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
@@ -91,7 +91,7 @@ class SessionFamily(TupleFamily):
         starts = run_starts(leaves.key)
         until = running_max(leaves.state[LAST_TIME], starts)
         parted = np.zeros(len(leaves), dtype=bool)
-        parted[1:] = leaves.state[FIRST_TIME][1:] - until[:-1] >= self.gap
+        parted[1:] = leaves.state[FIRST_TIME][1:] - until[:-1] > self.gap
         parted[starts] = True
         return np.flatnonzero(parted)
 

@@ -1,6 +1,6 @@
 """Session windows: tuples of a key that follow one another within `gap`.
 
-    E(w) = the tuples of a longest run in which τ(next) - τ(t) < gap
+    E(w) = the tuples of a longest run in which τ(next) - τ(t) <= gap
 
 A session is `[τ(first), τ(last) + gap)`, as Spark's `session_window`. A tuple between two sessions that is within the
 gap of both makes them one. Which session a tuple belongs to follows from the past once the session has closed, so the
@@ -21,7 +21,7 @@ from muntin.windows.model import ForwardContext, Window, check_name
 class SessionWindow(Window):
     gap: int
     forward_context: ClassVar[ForwardContext] = "free"
-    extent_formula: ClassVar[str] = "E(w) = a longest run of tuples with τ(next) - τ(t) < gap"
+    extent_formula: ClassVar[str] = "E(w) = a longest run of tuples with τ(next) - τ(t) <= gap"
 
     @property
     def label(self) -> str:
