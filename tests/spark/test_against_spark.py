@@ -1,7 +1,11 @@
-"""Spark itself is the judge: the same windows, keys and values as groupBy(keys, window(...)), on tables and streams."""
+"""Spark itself is the judge: the same windows, keys and values as groupBy(keys, window(...)), on tables and streams.
+
+Sessions are judged by `session_window`; cumulative windows, which Spark has not, by rows copied into each of theirs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -76,10 +80,29 @@ def sparks() -> dict[str, Column]:
     }
 
 
-def grouped(frame: DataFrame, window: W.TimeWindow, *keys: str) -> DataFrame:
-    size, slide, offset = (f"{length} microseconds" for length in (window.size, window.slide, window.offset))
+def grouped(frame: DataFrame, window: W.Window, *keys: str) -> DataFrame:
     cells = [expression.alias(name) for name, expression in sparks().items()]
+    if isinstance(window, W.SessionWindow):
+        result = frame.groupBy(F.session_window("ts", f"{window.gap} microseconds"), *keys).agg(*cells)
+        return result.withColumnRenamed("session_window", "window")
+    if isinstance(window, W.CumulativeWindow):
+        return copied(frame, window).groupBy("window", *keys).agg(*cells)
+    assert isinstance(window, W.TimeWindow)
+    size, slide, offset = (f"{length} microseconds" for length in (window.size, window.slide, window.offset))
     return frame.groupBy(F.window("ts", size, slide, offset), *keys).agg(*cells)
+
+
+def copied(frame: DataFrame, window: W.CumulativeWindow) -> DataFrame:
+    """Every row once for each of its windows, in a column that Spark takes for one with a watermark if `ts` is one."""
+    micros = F.unix_micros("ts") - window.offset
+    size, step = (F.lit(length) for length in (window.size, window.step))
+    start = F.floor(micros / size) * size
+    first = F.floor(micros / step) * step + step
+    ends = F.sequence(first, start + size, step)
+    bounds = [(start + window.offset).alias("start"), ends.alias("end")]
+    frame = frame.where("ts is not null").withColumns({"start": bounds[0], "end": F.explode(ends)})
+    parts = [F.timestamp_micros(F.col(edge) + shift).alias(edge) for edge, shift in (("start", 0), ("end", window.offset))]
+    return frame.withColumn("window", F.struct(*parts).alias("window", metadata=frame.schema["ts"].metadata))
 
 
 def random_rows(rng: np.random.Generator, count: int, first: int, last: int) -> pa.Table:

@@ -1,7 +1,8 @@
 """Session windows: per key one leaf for every session that is open.
 
-Tuples become sessions of their own at once, and sessions no more than the gap apart become one. A tuple may still bridge
-two of them: then both are replaced. So the sessions of a key are written anew as a whole whenever one of them changes.
+Tuples become sessions of their own at once, and sessions no more than the gap apart become one. A tuple may still
+bridge two of them: then both are replaced. So the sessions of a key are written anew as a whole whenever one of them
+changes.
 """
 
 from __future__ import annotations
