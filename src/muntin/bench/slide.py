@@ -6,25 +6,23 @@ Muntin, Spark's own `window()` and a pass-through of the same rows to Python, ea
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.bench.report import Record, show, write
+from muntin.bench.report import Record
+from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.slide_plot import draw
-from muntin.bench.steady import Load, Measured, measure, stream, worker_peaks, write_batches, write_past
-from muntin.quiet import last_lines, stderr_to
+from muntin.bench.steady import Load, Measured, stream, worker_peaks, write_batches, write_past
 from muntin.spark.session import PARTITIONS, partitions
 
 KEYS = 1_000
@@ -79,64 +77,40 @@ QUICK = Scale(
 def run(out: Path, quick: bool = False) -> int:
     """Measure, compare, show and write; 0 if every target is met."""
     scale = QUICK if quick else FULL
-    console = Console()
-    place = Path(tempfile.mkdtemp(prefix="muntin-bench-"))
-    out.mkdir(parents=True, exist_ok=True)
-    log = out / "spark.log"
-    try:
-        with stderr_to(log), _bars(console) as bars:
-            spark = muntin.session("muntin-bench")
-            spark.sparkContext.setLogLevel("ERROR")
-            records, curves = _Bench(spark, scale, place, bars).run()
-    except Exception:
-        console.print(last_lines(log))
-        raise
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    show(records, "Sliding sum and mean, 1,000 keys", console)
-    write(records, out / "slide.json")
-    draw(curves, out / "slide.png")
-    console.print(f"\n{out / 'slide.json'} and {out / 'slide.png'}")
-    return 0 if all(record.meets is not False for record in records) else 1
-
-
-def _bars(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
-    )
+    return run_benchmark("slide", "Sliding sum and mean, 1,000 keys", out, lambda running: _Bench(running, scale).run())
 
 
 class _Bench:
-    def __init__(self, spark: SparkSession, scale: Scale, place: Path, bars: Progress) -> None:
-        self._spark = spark
+    def __init__(self, running: Running, scale: Scale) -> None:
+        self._running = running
+        self._spark = running.spark
         # Spark's own windows get Spark's own settings, its state store among them.
-        self._plain = spark.newSession()
-        self._plain.conf.set(PARTITIONS, str(partitions(spark)))
+        self._plain = running.spark.newSession()
+        self._plain.conf.set(PARTITIONS, str(partitions(running.spark)))
         self._scale = scale
-        self._place = place
-        self._bars = bars
-        steps = 2 + len(scale.ratios) + len(scale.sparks) + len(scale.compared)
-        self._task = bars.add_task("making data", total=steps)
+        self._place = running.place
+        running.steps(4 + len(scale.ratios) + len(scale.sparks) + len(scale.compared))
 
-    def run(self) -> tuple[list[Record], dict[str, dict[int, float]]]:
+    def run(self) -> tuple[list[Record], Draw]:
         main = self._place / "main"
-        write_batches(main, self._scale.ours)
-        self._label("warming up")
-        self._warm_up()
-        self._done("pass-through")
-        through = self._measure(_pass_through(stream(self._spark, main)), warm_up=self._scale.warm_up)
-        self._done("")
+        with self._running.step("making data"):
+            write_batches(main, self._scale.ours)
+        with self._running.step("warming up"):
+            self._warm_up()
+        # Before and after Muntin, so that neither has the quieter machine or the warmer JVM.
+        through = [self._through(main)]
         ours = {ratio: self._ours(main, ratio) for ratio in self._scale.ratios}
         peaks = worker_peaks()
+        through.append(self._through(main))
         sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.sparks.items()}
         differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
-        records = _records(through, ours, sparks, differences, peaks)
+        limit = median(rate for each in through for rate in each.rates)
         curves = {
             "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
             "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
-            "rows to Python, nothing else": dict.fromkeys(self._scale.ratios, through.rows_per_s),
+            "rows to Python, nothing else": dict.fromkeys(self._scale.ratios, limit),
         }
-        return records, curves
+        return _records(limit, ours, sparks, differences, peaks), partial(draw, curves)
 
     def _warm_up(self) -> None:
         """A short run of each system, so that none of the measured ones pays for starting the JVM and the workers."""
@@ -144,7 +118,11 @@ class _Bench:
         write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=2))
         frame = stream(self._spark, folder)
         for system in (_pass_through(frame), _ours(frame, 10).to_df(), _sparks(stream(self._plain, folder), 1)):
-            self._measure(system, warm_up=0)
+            self._running.measure(system, warm_up=0)
+
+    def _through(self, main: Path) -> Measured:
+        with self._running.step("pass-through"):
+            return self._running.measure(_pass_through(stream(self._spark, main)), self._scale.warm_up)
 
     def _ours(self, main: Path, ratio: int) -> Measured:
         """The same batches for every ratio, behind one batch of the past that fills the windows."""
@@ -153,46 +131,26 @@ class _Bench:
         write_past(folder, KEYS, ratio)
         for file in sorted(main.iterdir()):
             os.link(file, folder / file.name)
-        self._label(f"Muntin, size/slide {ratio}")
-        # The batch of the past is never counted.
-        measured = self._measure(_ours(stream(self._spark, folder), ratio).to_df(), warm_up=self._scale.warm_up + 1)
-        self._done("")
-        return measured
+        with self._running.step(f"Muntin, size/slide {ratio}"):
+            # The batch of the past is never counted.
+            query = _ours(stream(self._spark, folder), ratio)
+            return self._running.measure(query.to_df(), self._scale.warm_up + 1)
 
     def _sparks(self, ratio: int, load: Load) -> Measured:
         folder = self._place / f"spark-{ratio}"
-        write_batches(folder, load)
-        self._label(f"Spark window(), size/slide {ratio}")
-        # A batch that takes minutes needs no other before it.
-        warm_up = min(self._scale.warm_up, load.batches - 1)
-        measured = self._measure(_sparks(stream(self._plain, folder), ratio), warm_up)
-        self._done("")
-        return measured
+        with self._running.step(f"Spark window(), size/slide {ratio}"):
+            write_batches(folder, load)
+            # A batch that takes minutes needs no other before it.
+            warm_up = min(self._scale.warm_up, load.batches - 1)
+            return self._running.measure(_sparks(stream(self._plain, folder), ratio), warm_up)
 
     def _compare(self, ratio: int) -> int:
         """How many results differ, over a table of one batch and the keys below COMPARED_KEYS."""
-        self._label(f"comparing results, size/slide {ratio}")
         folder = self._place / f"compare-{ratio}"
-        write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=1), seed=ratio)
-        some = self._spark.read.parquet(str(folder)).where(f"key < {COMPARED_KEYS}")
-        differ = _differences(_ours(some, ratio).to_df(), _sparks(some, ratio))
-        self._done("")
-        return differ
-
-    def _measure(self, frame: DataFrame, warm_up: int) -> Measured:
-        return measure(frame, self._place / "scratch", warm_up, self._label_batch)
-
-    def _label(self, what: str) -> None:
-        self._what = what
-        self._bars.update(self._task, description=what)
-
-    def _label_batch(self, batch: str) -> None:
-        self._bars.update(self._task, description=f"{self._what}, {batch}")
-
-    def _done(self, following: str) -> None:
-        self._bars.advance(self._task)
-        if following:
-            self._label(following)
+        with self._running.step(f"comparing results, size/slide {ratio}"):
+            write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=1), seed=ratio)
+            some = self._spark.read.parquet(str(folder)).where(f"key < {COMPARED_KEYS}")
+            return _differences(_ours(some, ratio).to_df(), _sparks(some, ratio))
 
 
 def _ours(frame: DataFrame, ratio: int) -> muntin.Query:
@@ -227,7 +185,7 @@ def _differences(ours: DataFrame, sparks: DataFrame) -> int:
 
 
 def _records(
-    through: Measured,
+    through: float,
     ours: dict[int, Measured],
     sparks: dict[int, Measured],
     differences: dict[int, int],
@@ -249,8 +207,8 @@ def _records(
         Record(
             name=f"size/slide {ratio}: time against a pass-through",
             rows_per_s=ours[ratio].rows_per_s,
-            baseline=through.rows_per_s,
-            ratio=through.rows_per_s / ours[ratio].rows_per_s,
+            baseline=through,
+            ratio=through / ours[ratio].rows_per_s,
             target=1.3,
             better="lower",
             baseline_name="pass-through",

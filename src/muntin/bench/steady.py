@@ -89,12 +89,16 @@ class Measured:
     query: StreamingQuery
 
     @property
+    def rates(self) -> list[float]:
+        return [rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True)]
+
+    @property
     def rows_per_s(self) -> float:
         """The rate of the median batch: one that the machine disturbed does not count."""
-        return median(rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True))
+        return median(self.rates)
 
 
-def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None], sink: str = "noop") -> Measured:
+def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None]) -> Measured:
     """Run the stream to its end; the first `warm_up` batches with rows do not count, nor do those without."""
     shutil.rmtree(scratch, ignore_errors=True)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(scratch / "checkpoint"))
