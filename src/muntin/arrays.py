@@ -69,6 +69,25 @@ def search(
     return low
 
 
+_LONG_RUN = 4096
+
+
+def search_behind(values: Array, targets: Array, starts: Int64Array) -> Int64Array:
+    """For each element the first one of its run that is greater than its target; both are sorted within each run.
+
+    Where a run ends before that, the answer is its end.
+    """
+    ends = np.append(starts[1:], len(values))
+    found = np.zeros(len(values), dtype=np.int64)
+    for run in np.flatnonzero(ends - starts >= _LONG_RUN):  # few enough to take one by one
+        within = slice(starts[run], ends[run])
+        found[within] = starts[run] + np.searchsorted(values[within], targets[within], side="right")
+    lengths = ends - starts
+    short = np.flatnonzero(np.repeat(lengths < _LONG_RUN, lengths))
+    found[short] = search(values, targets[short], short, np.repeat(ends, lengths)[short], side="right")
+    return found
+
+
 def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
     """For each of `length` elements in runs that begin at `starts`, its position within its run."""
     return np.arange(length) - np.repeat(starts, np.diff(starts, append=length))

@@ -43,8 +43,7 @@ class Tuples:
 
         The tie-break is fixed by the tuples alone: it does not depend on when or in which batch they came.
         """
-        order = np.argsort(self.time, kind="stable")  # nearly sorted, mostly
-        order = order[by_code(self.key[order])]
+        order = by_key_and_time(self.key, self.time)
         key, time = self.key[order], self.time[order]
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
         if ties.any() and self.columns.num_columns:
@@ -77,6 +76,20 @@ def concatenated(parts: Sequence[Tuples]) -> Tuples:
         np.concatenate([part.time for part in parts]),
         pa.record_batch(columns, schema=schema),
     )
+
+
+def by_key_and_time(key: Int64Array, time: Int64Array) -> Int64Array:
+    """The stable order by key, then by time."""
+    if not len(key):
+        return np.zeros(0, dtype=np.int64)
+    first = int(time.min())
+    span = int(time.max()) - first + 1
+    bits = len(key).bit_length()
+    if (int(key.max()) + 1) * span < 1 << (62 - bits):
+        # Key, time and position in one integer: to sort integers is several times as fast as to sort by them.
+        return np.sort((key * span + (time - first) << bits) | np.arange(len(key))) & ((1 << bits) - 1)
+    order = np.argsort(time, kind="stable")
+    return order[by_code(key[order])]
 
 
 def by_code(codes: Int64Array) -> Int64Array:

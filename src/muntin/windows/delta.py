@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.arrays import Array, Int64Array, search
+from muntin.arrays import Array, Int64Array, search_behind
 from muntin.errors import MuntinError
 from muntin.windows.model import ForwardContext, TupleWindow, check_name
 
@@ -42,10 +42,8 @@ class DeltaWindow(TupleWindow):
         is found by doubling: all triggers within 1, 2, 4, … steps of the first.
         """
         count = len(deltas)
-        lengths = end - begin
-        target = reach_above(deltas, self.slide)
-        following = search(deltas, target, np.arange(count), np.repeat(end, lengths), side="right")
-        following = np.where(following < np.repeat(end, lengths), following, count)
+        following = search_behind(deltas, reach_above(deltas, self.slide), begin)
+        following = np.where(following < np.repeat(end, end - begin), following, count)
         following = np.append(following, count)  # behind the end there is only the end
         reached = np.zeros(count + 1, dtype=bool)
         reached[first[first < end]] = True
