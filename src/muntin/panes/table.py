@@ -309,7 +309,7 @@ def _merge_dictionaries(tables: Sequence[PaneTable]) -> tuple[dict[str, pa.Array
 
 
 def _rerank(column: Array, field: Field, ranks: Mapping[str, Int64Array]) -> Array:
-    if field.dictionary is None:
+    if field.dictionary is None or not len(column):
         return column
     new = ranks[field.dictionary]
     return ~new[~column] if field.inverted else new[column]
