@@ -5,10 +5,10 @@ VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo test lint bench test-oldest clean
+.PHONY: help setup demo test lint bench pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo 'make lint, make bench, make setup, make test-oldest (the oldest Spark that is supported), make clean'
+	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
 
 setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml scripts/setup
@@ -27,6 +27,9 @@ lint: setup
 
 bench: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin bench slide
+
+pictures: setup
+	@$(WITH_JAVA) $(VENV)/bin/python scripts/draw_windows.py
 
 $(OLDEST)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(OLDEST) 'pyspark==4.1.*' 'pandas<3'

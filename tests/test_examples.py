@@ -1,11 +1,14 @@
-"""Every example runs, and the README shows the first of them as it is."""
+"""Every example runs, the README shows the first of them as it is, and every window model has its place in the docs."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
+
+from muntin import windows as W
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -13,7 +16,16 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 EXPECTED = {
     "custom_aggregate": "|north|43.63636363636363| 80.0|",
     "quickstart": "|{2013-03-08 ",
+    "several_models": "|working day     |365    |106.0|2013-03-08 05:30:00|2013-03-09 00:25:00|",
     "springald_panes": "[  4, 16)  19 + 15 + 18 = 52",
+    "window_count": "| ACME|        0|   true|     3|11.0|\n| ACME|        0|  false|     4|12.0|",
+    "window_cumulative": "|79379    |02 00:00|5    |48.0 |\n|79381    |02 12:00|1    |6.0  |",
+    "window_delta": "|car 7|        2|   3|   5.5|   1040| 1090|",
+    "window_session": "|ana |{2024-05-01 12:00:00, 2024-05-01 13:12:00}|3     |home |sport|",
+    "window_slide_by_time": "|north|12:30|       3| 3.6|   3.9|\n|north|12:40|       3| 4.5|   6.0|",
+    "window_slide_by_tuple": "|        1|  12:20|     1|   90.0|",
+    "window_sliding": "| attic|12:40|29.0|  33.0|",
+    "window_tumbling": "|east|12:00|     6|            3|\n|east|12:15|     1|            1|",
 }
 """A line of what each prints, or the beginning of one."""
 
@@ -30,3 +42,22 @@ def test_example_runs(example: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_readme_shows_the_quickstart() -> None:
     code = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
     assert f"```python\n{code}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+MODELS = [name for name in W.__all__ if name.islower()]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_has_a_picture_and_an_example(model: str) -> None:
+    page = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
+    assert f"](windows/{model}.png)" in page
+    assert (ROOT / "docs" / "windows" / f"{model}.png").stat().st_size < 60_000
+    assert f"W.{model}(" in (ROOT / "examples" / f"window_{model}.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/windows.md"])
+def test_windows_in_the_docs_can_be_built(page: str) -> None:
+    calls = re.findall(r"W\.[a-z_]+\([^()]*\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert {call.split("(")[0] for call in calls} == {f"W.{model}" for model in MODELS}
+    for call in calls:
+        assert isinstance(eval(call, {"W": W}), W.Window)
