@@ -112,13 +112,17 @@ def sliding(size: int, slide: int, offset: int = 0, name: str | None = None) -> 
     return W.sliding(us(size), us(slide), offset=us(offset), name=name)
 
 
+def cumulative(steps: int, step: int, offset: int = 0, name: str | None = None) -> W.CumulativeWindow:
+    return W.cumulative(us(steps * step), us(step), offset=us(offset), name=name)
+
+
 def bind(aggregate: A.Aggregate, types: Mapping[str, pa.DataType] = TYPES) -> A.Bound:
     """In these tests a filter is the name of a boolean column."""
     return aggregate.bind(types, aggregate.where, TIME)
 
 
 def make_plan(
-    windows: Sequence[W.TimeWindow],
+    windows: Sequence[W.Window],
     keys: Sequence[str] = ("k",),
     names: Iterable[str] = ("count",),
     *,
@@ -152,7 +156,7 @@ def to_batch(rows: Sequence[Row], types: Mapping[str, pa.DataType] = TYPES) -> p
 
 
 def lift(plan: Plan, rows: Sequence[Row]) -> PaneTable:
-    return PaneStage(plan).lift(to_batch(rows), np.array([row["t"] for row in rows], dtype=np.int64))
+    return PaneStage(plan).lift(to_batch(rows, plan.types), np.array([row["t"] for row in rows], dtype=np.int64))
 
 
 def plain(column: pa.Array) -> list[Any]:
@@ -176,7 +180,8 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             title = columns["window_name"][i] if len(plan.windows) > 1 else plan.windows[0].title
             key = tuple(naive.comparable(columns[name][i]) for name in plan.keys)
             place = (end[i], start[i], title, columns["window_id"][i], key)
-            results.append((place, {output.name: columns[output.name][i] for output in plan.outputs}))
+            named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
+            results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 
 
@@ -204,7 +209,7 @@ def check_window_order(found: Sequence[tuple[Place, dict[str, Any]]]) -> None:
 
 def pack(plan: Plan, batches: Iterable[Sequence[Row]]) -> list[PackedPanes]:
     """One task of the pane stage."""
-    return list(PaneStage(plan).run(to_batch(rows) for rows in batches))
+    return list(PaneStage(plan).run(to_batch(rows, plan.types) for rows in batches))
 
 
 def by_shard(plan: Plan, sent: Iterable[PackedPanes]) -> dict[int, list[PackedPanes]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from muntin.windows import TimeWindow
+from muntin.windows import CumulativeWindow, TimeWindow, Window
 
 Row: TypeAlias = Mapping[str, Any]
 Aggregation: TypeAlias = Callable[[Sequence[Row]], Any]
@@ -22,21 +22,38 @@ Answers: TypeAlias = dict[Place, dict[str, Any]]
 PRIME = 10_007
 
 
-def windows_holding(window: TimeWindow, time: int) -> list[int]:
-    nearest = (time - window.offset) // window.slide
-    candidates = range(nearest - window.size // window.slide - 2, nearest + 3)
-    return [i for i in candidates if start_of(window, i) <= time < start_of(window, i) + window.size]
+def windows_holding(window: Window, time: int) -> list[int]:
+    """The windows over time that a time is in."""
+    if isinstance(window, CumulativeWindow):
+        steps = window.size // window.step
+        nearest = (time - window.offset) // window.size * steps
+        candidates = range(nearest - steps, nearest + 2 * steps)
+    else:
+        assert isinstance(window, TimeWindow)
+        nearest = (time - window.offset) // window.slide
+        candidates = range(nearest - window.size // window.slide - 2, nearest + 3)
+    return [i for i in candidates if start_of(window, i) <= time < end_of(window, i)]
 
 
-def start_of(window: TimeWindow, window_id: int) -> int:
+def start_of(window: Window, window_id: int) -> int:
+    if isinstance(window, CumulativeWindow):
+        return window.offset + window_id // (window.size // window.step) * window.size
+    assert isinstance(window, TimeWindow)
     return window.offset + window_id * window.slide
 
 
-def places(row: Row, windows: Iterable[TimeWindow], keys: Sequence[str]) -> list[Place]:
-    """The windows that a row is in."""
+def end_of(window: Window, window_id: int) -> int:
+    if isinstance(window, CumulativeWindow):
+        return window.offset + (window_id + 1) * window.step
+    assert isinstance(window, TimeWindow)
+    return start_of(window, window_id) + window.size
+
+
+def places(row: Row, windows: Iterable[Window], keys: Sequence[str]) -> list[Place]:
+    """The windows over time that a row is in."""
     key = key_of(row, keys)
     return [
-        (start_of(window, i) + window.size, start_of(window, i), window.title, i, key)
+        (end_of(window, i), start_of(window, i), window.title, i, key)
         for window in windows
         for i in windows_holding(window, row["t"])
     ]
@@ -56,7 +73,7 @@ def comparable(value: Any) -> Any:
 
 
 def answers(
-    rows: Iterable[Row], windows: Sequence[TimeWindow], keys: Sequence[str], named: Mapping[str, Aggregation]
+    rows: Iterable[Row], windows: Sequence[Window], keys: Sequence[str], named: Mapping[str, Aggregation]
 ) -> Answers:
     """All windows of a table."""
     held: dict[Place, list[Row]] = {}
@@ -74,7 +91,7 @@ def computed(held: Mapping[Place, list[Row]], named: Mapping[str, Aggregation]) 
 class Stream:
     """A row counts for a window unless it ended by the watermark of the batch before; windows close once."""
 
-    def __init__(self, windows: Sequence[TimeWindow], keys: Sequence[str], named: Mapping[str, Aggregation]) -> None:
+    def __init__(self, windows: Sequence[Window], keys: Sequence[str], named: Mapping[str, Aggregation]) -> None:
         self._windows, self._keys, self._named = windows, keys, named
         self._held: dict[Place, list[Row]] = {}
         self.watermark = 0  # Spark's, before it has seen anything
@@ -227,13 +244,25 @@ def composed(column: str) -> Aggregation:
     """The composition of the affine maps in the order of (time, map), as one number."""
 
     def of(rows: Sequence[Row]) -> int | None:
-        steps = sorted((row["t"], *affine(row[column])) for row in present(rows, column))
-        if not steps:
-            return None
-        a, b = compose_all((slope, shift) for _, slope, shift in steps)
-        return a * PRIME + b
+        return composition(sorted((row["t"], affine(row[column])) for row in present(rows, column)))
 
     return of
+
+
+def composed_as_they_are(column: str) -> Aggregation:
+    """The composition of the affine maps in the order of the rows."""
+
+    def of(rows: Sequence[Row]) -> int | None:
+        return composition([(row["t"], affine(row[column])) for row in present(rows, column)])
+
+    return of
+
+
+def composition(steps: Sequence[tuple[int, tuple[int, int]]]) -> int | None:
+    if not steps:
+        return None
+    a, b = compose_all(each for _, each in steps)
+    return a * PRIME + b
 
 
 def spread(column: str) -> Aggregation:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
-from muntin.windows import TimeWindow
-from tests.builders import sliding
+from muntin import windows as W
+from tests.builders import cumulative, sliding, us
 from tests.naive import Row
 
 T = TypeVar("T")
@@ -48,13 +50,17 @@ def rows(
 
 
 @st.composite
-def windows(draw: st.DrawFn, max_size: int = 3) -> list[TimeWindow]:
+def windows(draw: st.DrawFn, max_size: int = 3) -> list[W.PaneWindow]:
     """Several windows with gaps, overlaps and offsets, over panes of one or of several microseconds."""
     unit, shift = draw(st.sampled_from([1, 2, 5])), draw(st.integers(-3, 3))
     lengths = st.integers(1, 8).map(lambda units: units * unit)
     offsets = st.integers(-9, 9).map(lambda units: shift + units * unit)
-    shapes = draw(st.lists(st.tuples(lengths, lengths, offsets), min_size=1, max_size=max_size))
-    return [sliding(size, slide, offset, name=f"w{i}") for i, (size, slide, offset) in enumerate(shapes)]
+    models = st.sampled_from(["sliding", "sliding", "cumulative"])
+    shapes = draw(st.lists(st.tuples(models, lengths, lengths, offsets), min_size=1, max_size=max_size))
+    return [
+        sliding(a, b, offset, f"w{i}") if model == "sliding" else cumulative(min(a // unit, 4), b, offset, f"w{i}")
+        for i, (model, a, b, offset) in enumerate(shapes)
+    ]
 
 
 @st.composite
@@ -62,3 +68,54 @@ def cuts(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
     """The items in consecutive parts; some may be empty."""
     edges = sorted(draw(st.lists(st.integers(0, len(items)), max_size=4)))
     return [list(items[begin:end]) for begin, end in zip([0, *edges], [*edges, len(items)], strict=True)]
+
+
+# Windows over tuples
+
+COUNTS = st.integers(1, 6)
+LENGTHS = st.integers(1, 20)
+AMOUNTS = st.integers(1, 12) | st.sampled_from([0.5, 2.5, 7.25])
+SESSIONS = st.builds(lambda gap: W.session(us(gap)), LENGTHS)
+COUNT_WINDOWS = st.builds(
+    lambda unit, size, slide, wait: W.count(unit * size, unit * slide, None if wait is None else us(wait)),
+    st.sampled_from([1, 1, 2, 3]),  # panes of one and of several tuples
+    COUNTS,
+    COUNTS,
+    st.none() | LENGTHS,
+)
+SLIDES_BY_TUPLE = st.builds(lambda size, every: W.slide_by_tuple(us(size), every), LENGTHS, COUNTS)
+SLIDES_BY_TIME = st.builds(lambda last, every: W.slide_by_time(last, us(every)), COUNTS, LENGTHS)
+DELTAS = st.builds(W.delta, st.sampled_from(["d", "e"]), AMOUNTS, AMOUNTS)
+MODELS: dict[str, st.SearchStrategy[W.Window]] = {
+    "cumulative": st.builds(cumulative, st.integers(1, 4), LENGTHS, st.integers(-9, 9)),
+    "session": SESSIONS,
+    "count": COUNT_WINDOWS,
+    "slide_by_tuple": SLIDES_BY_TUPLE,
+    "slide_by_time": SLIDES_BY_TIME,
+    "delta": DELTAS,
+}
+GROWING = {"d": pa.int64(), "e": pa.float64()}
+"""The columns of delta windows: an integer and a floating one that mostly grow with the time."""
+
+
+@st.composite
+def models(draw: st.DrawFn, max_size: int = 4) -> list[W.Window]:
+    """Windows of any models, each with a name of its own."""
+    time = st.builds(sliding, LENGTHS, LENGTHS, st.integers(-9, 9))
+    chosen = draw(st.lists(st.one_of(time, *MODELS.values()), min_size=1, max_size=max_size))
+    return [replace(window, name=f"w{i}") for i, window in enumerate(chosen)]
+
+
+@st.composite
+def growing_rows(
+    draw: st.DrawFn, times: st.SearchStrategy[Any] = TIMES, *, min_size: int = 0, max_size: int = 20
+) -> list[Row]:
+    drawn = draw(rows(times, min_size=min_size, max_size=max_size))
+    steps = st.sampled_from([0, 0, 0, 0, 1, 2, -2, -30, None])
+    return [grown(row, draw(steps), draw(steps | st.just(math.nan))) for row in drawn]
+
+
+def grown(row: Row, d: int | None, e: float | None) -> Row:
+    """The row with δ that lie `d` and `e` off its time."""
+    time = row["t"] or 0
+    return {**row, "d": None if d is None else time // 2 + d, "e": None if e is None else time / 4 + e}

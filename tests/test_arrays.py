@@ -1,12 +1,25 @@
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import accumulate, groupby
+from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.arrays import fold_runs, run_starts
+from muntin import arrays
+from muntin.arrays import (
+    Int64Array,
+    expand,
+    fold_runs,
+    positions_in_runs,
+    run_starts,
+    running_max,
+    search,
+    search_behind,
+)
 from tests.builders import compose
 from tests.naive import compose_all
 
@@ -36,3 +49,70 @@ def test_fold_runs_leaves_its_input_alone() -> None:
     state = (np.arange(5), np.arange(5))
     fold_runs(state, np.array([0, 2]), compose)
     assert state[0].tolist() == [0, 1, 2, 3, 4]
+
+
+RUNS = st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=9), max_size=6)
+
+
+def starts_of(runs: list[list[Any]]) -> Int64Array:
+    return np.cumsum([0, *map(len, runs)])[:-1].astype(np.int64)
+
+
+def flat(runs: list[list[Any]], dtype: str = "int64") -> Any:
+    return np.array([value for run in runs for value in run], dtype=dtype)
+
+
+@given(RUNS)
+def test_positions_in_runs(runs: list[list[int]]) -> None:
+    length = sum(map(len, runs))
+    assert positions_in_runs(starts_of(runs), length).tolist() == [i for run in runs for i in range(len(run))]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+@given(runs=RUNS)
+def test_running_max(dtype: str, runs: list[list[int]]) -> None:
+    values = flat(runs, dtype)
+    before = values.tolist()
+    assert running_max(values, starts_of(runs)).tolist() == [each for run in runs for each in accumulate(run, max)]
+    assert values.tolist() == before
+
+
+@given(st.lists(st.lists(st.sampled_from([-(2**63), -1, 0, 2**63 - 1]), min_size=1, max_size=5), max_size=5))
+def test_running_max_at_the_limits(runs: list[list[int]]) -> None:
+    found = running_max(flat(runs), starts_of(runs))
+    assert found.tolist() == [each for run in runs for each in accumulate(run, max)]
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 4)), max_size=8))
+def test_expand(drawn: list[tuple[int, int]]) -> None:
+    first, count = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
+    numbers, source = expand(first, count)
+    assert numbers.tolist() == [f + i for f, c in drawn for i in range(c)]
+    assert source.tolist() == [i for i, (_, c) in enumerate(drawn) for _ in range(c)]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(
+    values=st.lists(st.integers(-5, 5), max_size=20).map(sorted),
+    drawn=st.lists(st.tuples(st.integers(-7, 7), st.integers(0, 20), st.integers(0, 20)), max_size=10),
+)
+def test_search(side: Literal["left", "right"], values: list[int], drawn: list[tuple[int, int, int]]) -> None:
+    queries = [(t, *sorted(min(edge, len(values)) for edge in edges)) for t, *edges in drawn]
+    target, begin, end = np.array(queries, dtype=np.int64).reshape(-1, 3).T
+    found = search(np.array(values, dtype=np.int64), target, begin, end, side)
+    expected = [b + int(np.searchsorted(values[b:e], t, side)) for t, b, e in queries]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("long_run", [1, 4, 4096])
+@given(runs=RUNS.filter(bool), reach=st.integers(0, 6))
+def test_search_behind(long_run: int, runs: list[list[int]], reach: int) -> None:
+    runs = [sorted(run) for run in runs]
+    values, starts = flat(runs), starts_of(runs)
+    with patch.object(arrays, "_LONG_RUN", long_run):
+        found = search_behind(values, values + reach, starts)
+    assert found.tolist() == [
+        int(start) + next((i for i, other in enumerate(run) if other > value + reach), len(run))
+        for start, run in zip(starts, runs, strict=True)
+        for value in run
+    ]

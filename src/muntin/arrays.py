@@ -77,6 +77,8 @@ def search_behind(values: Array, targets: Array, starts: Int64Array) -> Int64Arr
 
     Where a run ends before that, the answer is its end.
     """
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
     ends = np.append(starts[1:], len(values))
     found = np.zeros(len(values), dtype=np.int64)
     for run in np.flatnonzero(ends - starts >= _LONG_RUN):  # few enough to take one by one

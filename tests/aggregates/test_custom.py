@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin import aggregates as A
-from muntin.aggregates.custom import CustomPartial
+from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array
+from muntin.arrays import Array, State
 from muntin.errors import MuntinError
-from tests import strategies
-from tests.builders import TIME, bind, to_batch
+from tests import naive, strategies
+from tests.builders import TIME, bind, compose, lift_affine, one_number, to_batch
 from tests.naive import Row
 
 TYPES = {"n": pa.int64(), "x": pa.float64(), "kept": pa.bool_()}
@@ -225,3 +225,58 @@ def test_commutative_says_whether_panes_keep_tuples() -> None:
     assert isinstance(ordered, CustomPartial)
     assert isinstance(free, CustomPartial)
     assert (ordered.commutative, free.commutative) == (False, True)
+
+
+# With a flag, where it shares its leaves with others
+
+
+def optional_composed(where: str | None) -> tuple[OptionalPartial, CustomPartial]:
+    (inner,) = bind(A.custom(lift_affine, compose, one_number, returns="long", where=where)).partials
+    assert isinstance(inner, CustomPartial)
+    return OptionalPartial(where, inner), inner
+
+
+def composed_states(state: State) -> list[tuple[int, int] | None]:
+    present, a, b = (column.tolist() for column in state)
+    return [(slope, shift) if held else None for held, slope, shift in zip(present, a, b, strict=True)]
+
+
+def maps_of(rows: list[Row], where: str | None) -> tuple[int, int] | None:
+    counted = [row["n"] for row in rows if row["n"] is not None and (where is None or row[where])]
+    return naive.compose_all(map(naive.affine, counted)) if counted else None
+
+
+@pytest.mark.parametrize("where", [None, "kept"])
+@given(groups=st.lists(strategies.rows(max_size=5), min_size=1, max_size=5))
+def test_an_optional_partial_of_groups_of_tuples_in_their_order(where: str | None, groups: list[list[Row]]) -> None:
+    partial, _ = optional_composed(where)
+    rows = [row for group in groups for row in group]
+    of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    state = partial.lift(Rows(to_batch(rows), np.zeros(len(rows), np.int64), of, len(groups)))
+    assert [column.dtype.kind for column in state] == ["b", "i", "i"]
+    assert composed_states(state) == [maps_of(group, where) for group in groups]
+
+
+@given(st.lists(st.tuples(strategies.rows(max_size=2), strategies.rows(max_size=2)), min_size=1, max_size=6))
+def test_an_optional_partial_combines_what_is_there(pairs: list[tuple[list[Row], list[Row]]]) -> None:
+    partial, _ = optional_composed("kept")
+    left, right = (
+        partial.lift(
+            Rows(
+                to_batch([row for pair in pairs for row in pair[side]]),
+                np.zeros(sum(len(pair[side]) for pair in pairs), np.int64),
+                np.repeat(np.arange(len(pairs)), [len(pair[side]) for pair in pairs]),
+                len(pairs),
+            )
+        )
+        for side in (0, 1)
+    )
+    combined = composed_states(partial.combine(left, right))
+    assert combined == [maps_of(first + second, "kept") for first, second in pairs]
+
+
+def test_an_optional_partial_reads_what_its_inner_one_reads() -> None:
+    partial, inner = optional_composed("kept")
+    assert partial.inputs == inner.inputs == ("n",)
+    assert partial.where == "kept"
+    assert [field.dtype for field in partial.fields] == ["bool", *inner.dtypes]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.panes.grid import PaneGrid, last_ends
-from muntin.windows import TimeWindow
+from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import sliding
 
@@ -13,7 +13,7 @@ NONE = np.iinfo(np.int64).min
 
 
 @given(strategies.windows(), st.integers(-100, 100))
-def test_every_window_edge_is_a_pane_edge(windows: list[TimeWindow], window_id: int) -> None:
+def test_every_window_edge_is_a_pane_edge(windows: list[PaneWindow], window_id: int) -> None:
     grid = PaneGrid.of(windows)
     for window in windows:
         edges = np.array([window.start(window_id), window.end(window_id)])
@@ -21,7 +21,7 @@ def test_every_window_edge_is_a_pane_edge(windows: list[TimeWindow], window_id: 
 
 
 @given(strategies.windows())
-def test_panes_are_the_widest_possible(windows: list[TimeWindow]) -> None:
+def test_panes_are_the_widest_possible(windows: list[PaneWindow]) -> None:
     # A wider pane would swallow an edge: between two neighbouring edges there is no room for one more length.
     grid = PaneGrid.of(windows)
     edges = {edge for w in windows for i in range(-80, 80) for edge in (w.start(i), w.end(i))}
@@ -31,7 +31,7 @@ def test_panes_are_the_widest_possible(windows: list[TimeWindow]) -> None:
 
 
 @given(strategies.windows(), strategies.TIMES)
-def test_a_time_is_in_its_pane(windows: list[TimeWindow], time: int) -> None:
+def test_a_time_is_in_its_pane(windows: list[PaneWindow], time: int) -> None:
     grid = PaneGrid.of(windows)
     (start,) = grid.starts(np.array([time])).tolist()
     assert start <= time < start + grid.length
@@ -39,7 +39,7 @@ def test_a_time_is_in_its_pane(windows: list[TimeWindow], time: int) -> None:
 
 
 @given(strategies.windows(), st.lists(strategies.TIMES, max_size=20))
-def test_last_ends_is_naive(windows: list[TimeWindow], times: list[int]) -> None:
+def test_last_ends_is_naive(windows: list[PaneWindow], times: list[int]) -> None:
     starts = PaneGrid.of(windows).starts(np.array(times, dtype=np.int64))
     expected = [
         max((w.end(i) for w in windows for i in naive.windows_holding(w, time)), default=NONE) for time in times

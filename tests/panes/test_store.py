@@ -11,7 +11,7 @@ from muntin.panes import store as stores
 from muntin.panes.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.panes.table import merge
 from muntin.plan import Plan
-from muntin.windows import TimeWindow
+from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import MemoryState, check_panes, lift, make_plan, naive_pane_values, pane_values, row, sliding
 from tests.naive import Row
@@ -179,7 +179,7 @@ def test_header_round_trip(segments: list[Segment], watermark: int) -> None:
 
 
 @given(strategies.windows(), strategies.rows(min_size=1), strategies.TIMES)
-def test_open_rows_and_panes(windows: list[TimeWindow], rows: list[Row], watermark: int) -> None:
+def test_open_rows_and_panes(windows: list[PaneWindow], rows: list[Row], watermark: int) -> None:
     plan = make_plan(windows, ("k",), ["count", "max_w", "composed"])
     table = lift(plan, rows)
     still_open = [row for row in rows if any(end > watermark for end, *_ in naive.places(row, windows, ()))]

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin import windows as W
+from muntin.families.family import ALWAYS
 from muntin.panes import table as tables
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
 from muntin.plan import Plan
 from muntin.stages.pane_stage import shard_of, split
+from muntin.stages.window_stage import absorb
 from tests import strategies
 from tests.builders import (
     CASES,
@@ -150,3 +153,82 @@ def test_one_row(keys: tuple[str, ...]) -> None:
     assert table.panes.time.tolist() == [-5]
     assert table.keys.num_rows == 1
     assert isinstance(table.keys, pa.RecordBatch)
+
+
+# Sets that are written anew as a whole
+
+
+def sessions(plan: Plan, rows: list[Row]) -> PaneTable:
+    """The open sessions of rows, as if nothing had been there before."""
+    table, _, _ = absorb(plan, None, lift(plan, rows), ALWAYS, ALWAYS)
+    assert table is not None
+    return table
+
+
+def session_counts(plan: Plan, table: PaneTable) -> dict[Any, dict[int, int]]:
+    (leaves,) = plan.families[0].own(table)
+    keys = table.keys.column("k").to_pylist()
+    counts: dict[Any, dict[int, int]] = {}
+    for key, time, rows in zip(leaves.key.tolist(), leaves.time.tolist(), leaves.state[0].tolist(), strict=True):
+        counts.setdefault(keys[key], {})[time] = rows
+    return counts
+
+
+@given(st.lists(strategies.rows(max_size=5), min_size=1, max_size=4))
+def test_with_overlay_the_last_table_that_has_a_key_counts(batches: list[list[Row]]) -> None:
+    plan = make_plan([W.session("3 us")], ("k",), ["max_w", "sum_n"])
+    tables = [sessions(plan, rows) for rows in batches if rows]
+    if tables:
+        expected: dict[Any, dict[int, int]] = {}
+        for table in tables:
+            expected |= session_counts(plan, table)
+        whole = merge(plan.layout, tables, overlay=True)
+        check_table(plan, whole)
+        assert session_counts(plan, whole) == expected
+
+
+def test_without_overlay_leaves_of_a_key_are_put_together() -> None:
+    plan = make_plan([W.session("3 us")], ("k",))
+    old, new = sessions(plan, [row(0), row(0), row(9)]), sessions(plan, [row(0), row(5, k="b")])
+    assert session_counts(plan, merge(plan.layout, [old, new])) == {"a": {0: 3, 9: 1}, "b": {5: 1}}
+    assert session_counts(plan, merge(plan.layout, [old, new], overlay=True)) == {"a": {0: 1}, "b": {5: 1}}
+
+
+def test_overlay_leaves_other_sets_alone() -> None:
+    plan = make_plan([sliding(10, 10)])
+    parts = [lift(plan, [row(1)]), lift(plan, [row(2)])]
+    assert merge(plan.layout, parts, overlay=True).panes.state[0].tolist() == [2]
+
+
+@given(strategies.rows(min_size=1), st.sets(st.integers(0, 19)))
+def test_compacted_without_slack_keeps_only_keys_in_use(rows: list[Row], few: set[int]) -> None:
+    plan = make_plan([W.count(2)], ("k",))
+    table = lift(plan, [{**row, "k": f"{row['k']}{i % 7}"} for i, row in enumerate(rows)])
+    assert table.tuples is not None
+    kept = table.only(tuples=np.isin(np.arange(len(rows)), list(few)))
+    small = compacted(plan.layout, kept, slack=0)
+    assert small.tuples is not None
+    assert kept.tuples is not None
+    assert small.used_keys().all()
+    before, after = (
+        [table.keys.column("k")[code].as_py() for code in tuples.key.tolist()]
+        for table, tuples in ((kept, kept.tuples), (small, small.tuples))
+    )
+    assert before == after
+    assert small.tuples.time.tolist() == kept.tuples.time.tolist()
+
+
+def test_compacted_without_slack_leaves_a_table_without_unused_keys_alone() -> None:
+    plan = make_plan([W.count(2)], ("k",))
+    table = lift(plan, [row(1), row(2, k="b")])
+    assert compacted(plan.layout, table, slack=0).keys is table.keys
+
+
+@pytest.mark.parametrize("names", [["max_w"], ["count", "first_w", "composed"]])
+def test_merge_of_tables_that_hold_only_tuples(names: list[str]) -> None:
+    # None of them has a dictionary yet: the words are still in the tuples.
+    plan = make_plan([W.count(2)], ("k",), names)
+    merged = merge(plan.layout, [lift(plan, [row(1, w="b")]), lift(plan, [row(2, w="a")])])
+    assert merged.tuples is not None
+    assert merged.tuples.time.tolist() == [1, 2]
+    assert merged.size == 2

@@ -17,7 +17,7 @@ from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
 from muntin.stages import pane_stage
 from muntin.stages.window_stage import answer_table
-from muntin.windows import TimeWindow
+from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import (
     CASES,
@@ -57,7 +57,7 @@ def test_any_table_is_naive(plan: Plan, rows: list[Row], data: st.DataObject) ->
 
 @given(strategies.windows(), strategies.KEYS, strategies.rows(), st.data())
 def test_the_order_of_arrival_does_not_matter(
-    windows: list[TimeWindow], keys: tuple[str, ...], rows: list[Row], data: st.DataObject
+    windows: list[PaneWindow], keys: tuple[str, ...], rows: list[Row], data: st.DataObject
 ) -> None:
     exact = [name for name in CASES if not name.startswith(("var", "stddev"))]  # these within rounding only
     plan = make_plan(windows, keys, exact)
@@ -153,6 +153,7 @@ def test_an_overflow_that_no_window_has_is_no_error() -> None:
 def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length: int) -> None:
     rows = [each for each in rows if naive.places(each, plan.windows, ())]
     if rows:
+        assert plan.over_time is not None
         found, _ = read(plan, WindowAnswers(plan, plan.over_time, lift(plan, rows)).between(after, after + length))
         expected = naive.answers(rows, plan.windows, plan.keys, aggregations(plan))
         check(found, {place: each for place, each in expected.items() if after < place[0] <= after + length})
@@ -167,7 +168,7 @@ def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length:
     st.integers(-50, 50),
     st.integers(-2, 50),
 )
-def test_held_windows(windows: list[TimeWindow], leaves: set[tuple[int, int]], first: int, length: int) -> None:
+def test_held_windows(windows: list[PaneWindow], leaves: set[tuple[int, int]], first: int, length: int) -> None:
     (window,) = windows
     key, time = (np.array(column) for column in zip(*sorted(leaves), strict=True))
     panes = Leaves(key, time, ())

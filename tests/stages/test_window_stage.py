@@ -119,7 +119,7 @@ def same_rows(found: list[Row], expected: list[Row]) -> bool:
 def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: int, most: int) -> None:
     stream = Stream(plan)
     oracle = naive.Stream(plan.windows, plan.keys, aggregations(plan))
-    closing = Step([], advance=200, tasks=1, cold=False, replay=False)
+    closing = Step([], advance=400, tasks=1, cold=False, replay=False)
     counted: Counter[str] = Counter()
     with (
         patch.object(store, "FANOUT", fanout),

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_starts
-from muntin.families.family import Absorbed, Answers, Arrival, TupleFamily
+from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
 from muntin.panes.table import Leaves, PaneTable
@@ -132,18 +132,30 @@ class OrderedFamily(TupleFamily):
         if not len(leaves):
             return
         numbered = Numbered(leaves)
-        parts = [(m, found) for m, window in self.windows for found in _found(window, numbered, after, until)]
-        key = np.concatenate([leaves.key[found.begin] for _, found in parts])
-        sizes = [len(found.window) for _, found in parts]
-        answers = Answers(
-            np.repeat([model for model, _ in parts], sizes),
-            np.concatenate([found.window for _, found in parts]),
-            key,
-            np.concatenate([found.start_time for _, found in parts]),
-            np.concatenate([found.end_time for _, found in parts]),
-            np.repeat([found.partial for _, found in parts], sizes),
+        held: list[tuple[int, Found]] = []
+        for model, window in self.windows:
+            for found in _found(window, numbered, after, until):
+                held.append((model, found))
+                if sum(len(each.window) for _, each in held) >= MOST_ANSWERS:
+                    yield from self._told(plan, table, held)
+                    held = []
+        if held:
+            yield from self._told(plan, table, held)
+
+    def _told(self, plan: Plan, table: PaneTable, held: Sequence[tuple[int, Found]]) -> Iterator[pa.RecordBatch]:
+        sizes = [len(found.window) for _, found in held]
+        window, begin, end, start_time, end_time = (
+            np.concatenate([getattr(found, column) for _, found in held])
+            for column in ("window", "begin", "end", "start_time", "end_time")
         )
-        begin, end = (np.concatenate([getattr(found, side) for _, found in parts]) for side in ("begin", "end"))
+        answers = Answers(
+            model=np.repeat([model for model, _ in held], sizes),
+            window=window,
+            key=self.own(table)[0].key[begin],
+            start=start_time,
+            end=end_time,
+            partial=np.repeat([found.partial for _, found in held], sizes),
+        )
         yield from self.ranges(plan, table, answers, begin, end)
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
@@ -171,7 +183,7 @@ def _found(window: object, leaves: Numbered, after: int, until: int) -> Iterator
     elif isinstance(window, SlideByTuple):
         yield _slid_by_tuple(window, leaves, after)
     elif isinstance(window, SlideByTime):
-        yield _slid_by_time(window, leaves, after, until)
+        yield from _slid_by_time(window, leaves, after, until)
 
 
 def _complete(window: CountWindow, leaves: Numbered, after: int) -> Found:
@@ -208,19 +220,27 @@ def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Found:
     return Found(window.triggered(leaves.leaves.time[at]), begin, end, time - window.size, time)
 
 
-def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Found:
+def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
     """Every tuple that is the last one at some trigger: at the first behind it, and at those until the next tuple."""
     time = leaves.last_time
     first = window.triggered(time)
     following = np.full(len(time), np.iinfo(np.int64).max)
     following[:-1][~leaves.is_last[:-1]] = time[1:][~leaves.is_last[:-1]]
     due = window.end(first)
-    at_once = (due <= following) & (due > after) & (due <= until)
+    at_once = np.flatnonzero((due <= following) & (due > after) & (due <= until))
     # Repetitions come with the next tuple: if that one has just been settled.
-    repeated = ~leaves.is_last & (following >= after)
-    count = np.where(repeated, np.maximum(following // window.every - 1 - first, 0), 0)
-    again, of = expand(first + 1, count)
-    at = np.concatenate([np.flatnonzero(at_once), of])
-    ids = np.concatenate([first[at_once], again])
-    begin = np.maximum(at + 1 - window.last, leaves.of_key(leaves.starts)[at])
-    return Found(ids, begin, at + 1, time[begin], window.end(ids))
+    repeated = np.flatnonzero(~leaves.is_last & (following >= after))
+    count = np.maximum(following[repeated] // window.every - 1 - first[repeated], 0)
+    first_of_key = leaves.of_key(leaves.starts)
+
+    def found(at: Int64Array, ids: Int64Array) -> Found:
+        begin = np.maximum(at + 1 - window.last, first_of_key[at])
+        return Found(ids, begin, at + 1, time[begin], window.end(ids))
+
+    yield found(at_once, first[at_once])
+    # A key that was silent for long repeats its window very often: so many of them at a time.
+    before = np.append(0, np.cumsum(count))
+    for begin in range(0, int(before[-1]), MOST_ANSWERS):
+        number = np.arange(begin, min(begin + MOST_ANSWERS, int(before[-1])))
+        of = np.searchsorted(before, number, side="right") - 1
+        yield found(repeated[of], first[repeated[of]] + 1 + number - before[of])

@@ -18,7 +18,7 @@ from muntin.aggregates.rows import Rows
 from muntin.arrays import BoolArray, Int64Array, run_starts, running_max
 from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
 from muntin.families.partials import FIRST_TIME, LAST_TIME
-from muntin.panes.table import Leaves, PaneTable, merge
+from muntin.panes.table import Leaves, PaneTable, arranged, merge
 from muntin.windows import SessionWindow
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class SessionFamily(TupleFamily):
         starts = np.flatnonzero(parted)
         rows = Rows(tuples.columns, tuples.time, np.cumsum(parted) - 1, len(starts))
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
+        if self.leaf_set.per_tuple:
+            leaves = arranged(self.leaf_set, leaves)  # with the tie-break that later tuples will get, too
         added = self.table_of(plan.layout, table, leaves, rows.dictionaries)
         touched = np.zeros(table.keys.num_rows, dtype=bool)
         touched[leaves.key] = True

@@ -90,8 +90,10 @@ def delta(column: str, size: int | float, slide: int | float, *, name: str | Non
         raise MuntinError(f"column must be the name of a column that grows, got {column!r}.")
     for argument, value in (("size", size), ("slide", slide)):
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not is_number or not np.isfinite(value) or value <= 0:
-            raise MuntinError(f"{argument} must be a positive number, an amount of {column!r}, got {value!r}.")
+        if not is_number or not 0 < value < 1 << 63:
+            raise MuntinError(
+                f"{argument} must be a positive number below 2**63, an amount of {column!r}, got {value!r}."
+            )
     return DeltaWindow(check_name(name), column, _plain(size), _plain(slide))
 
 

@@ -1,0 +1,644 @@
+"""Every window model, alone and among others, in tables and in streams, against their literal definitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin import windows as W
+from muntin.families import family, session
+from muntin.families import time as time_family
+from muntin.panes import store
+from muntin.panes.store import HotCache, PaneStore, without_closed
+from muntin.plan import Plan
+from muntin.stages import pane_stage
+from muntin.stages.window_stage import ShardMetrics, answer_table
+from tests import builders, naive, naive_models, strategies
+from tests.builders import CASES, CUSTOM, Stream, aggregations, by_shard, check, make_plan, pack, read, row, us
+from tests.naive import Aggregation, Place, Row
+from tests.naive_models import BEFORE_ALL, BEHIND_ALL
+
+TYPES = builders.TYPES | strategies.GROWING
+NAMES = st.lists(st.sampled_from([*CASES, *CUSTOM, *CUSTOM]), min_size=1, max_size=4, unique=True)
+IN_ORDER: dict[str, Aggregation] = {
+    "composed": naive.composed_as_they_are("n"),
+    "composed_where": naive.where("kept", naive.composed_as_they_are("n")),
+}
+Results = list[tuple[Place, dict[str, Any]]]
+BEHIND = 10_000
+
+
+def plans(windows: st.SearchStrategy[list[W.Window]]) -> st.SearchStrategy[Plan]:
+    return st.builds(make_plan, windows, strategies.KEYS, NAMES, shards=strategies.SHARDS, types=st.just(TYPES))
+
+
+def stream_plans(windows: st.SearchStrategy[list[W.Window]]) -> st.SearchStrategy[Plan]:
+    return st.builds(stream_plan, windows, strategies.KEYS, NAMES, strategies.SHARDS, st.booleans())
+
+
+def stream_plan(
+    windows: list[W.Window],
+    keys: tuple[str, ...],
+    names: list[str],
+    shards: tuple[int, ...] = (0,),
+    emit_late: bool = False,
+) -> Plan:
+    if any(isinstance(window, W.SessionWindow) for window in windows):
+        # The order of equal times in a session has tests of its own, below.
+        names = [name for name in names if name not in IN_ORDER] or ["count"]
+    return make_plan(windows, keys, names, shards=shards, emit_late=emit_late, streaming=True, types=TYPES)
+
+
+def of_model(model: str) -> st.SearchStrategy[list[W.Window]]:
+    return strategies.MODELS[model].map(lambda window: [window])
+
+
+def oracle_of(plan: Plan, watermark: int = 0) -> naive_models.Stream:
+    over_panes = aggregations(plan)
+    over_tuples = {name: IN_ORDER.get(name, of) for name, of in over_panes.items()}
+    columns = [] if plan.layout.tuples is None else plan.layout.tuples.names
+    return naive_models.Stream(plan.windows, plan.keys, columns, over_panes, over_tuples, watermark)
+
+
+def table_of(plan: Plan, rows: Sequence[Row]) -> naive_models.Batch:
+    """A table is a stream of one batch between the watermarks before and behind all times."""
+    return oracle_of(plan, BEFORE_ALL).batch(rows, BEHIND_ALL)
+
+
+@contextmanager
+def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
+    """Fold, rewrite and slice early."""
+    with (
+        patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
+        patch.object(family, "MOST_ANSWERS", most),
+        patch.object(session, "MOST_ANSWERS", most),
+        patch.object(time_family, "MOST_ANSWERS", most),
+        patch.object(pane_stage, "FLUSH_LEAVES", most),
+    ):
+        yield
+
+
+LIMITS = st.tuples(st.integers(2, 8), st.sampled_from([0, 1, 1 << 12]), st.sampled_from([1, 3, 1 << 20]))
+
+
+def check_order(plan: Plan, found: Results) -> None:
+    """Each family answers in the order of its windows' ends."""
+    for each in plan.families:
+        titles = {window.title for _, window in each.windows}
+        builders.check_window_order([result for result in found if result[0][2] in titles])
+
+
+# Tables
+
+
+def check_table(plan: Plan, parts: Sequence[Sequence[Row]]) -> None:
+    expected = table_of(plan, [each for part in parts for each in part])
+    metrics, found = ShardMetrics(), []
+    for share in by_shard(plan, pack(plan, parts)).values():
+        results, _ = read(plan, answer_table(plan, share, metrics))
+        check_order(plan, results)
+        found += results
+    check(found, expected.answers)
+    assert metrics.results == len(found)
+    assert (metrics.rows, metrics.bad_rows, metrics.outside_rows) == (
+        expected.rows,
+        expected.bad_rows,
+        expected.outside_rows,
+    )
+
+
+MAYBE_TIMES = st.none() | strategies.TIMES
+
+
+@pytest.mark.parametrize("model", strategies.MODELS)
+def test_any_table_of_one_model_is_naive(model: str) -> None:
+    @settings(max_examples=25)
+    @given(plans(of_model(model)), strategies.growing_rows(MAYBE_TIMES, max_size=30), LIMITS, st.data())
+    def is_naive(plan: Plan, rows: list[Row], limits: tuple[int, int, int], data: st.DataObject) -> None:
+        with tiny(*limits):
+            check_table(plan, data.draw(strategies.cuts(rows)))
+
+    is_naive()
+
+
+@settings(max_examples=40)
+@given(plans(strategies.models()), strategies.growing_rows(MAYBE_TIMES, max_size=30), LIMITS, st.data())
+def test_any_table_of_several_models_is_naive(
+    plan: Plan, rows: list[Row], limits: tuple[int, int, int], data: st.DataObject
+) -> None:
+    with tiny(*limits):
+        check_table(plan, data.draw(strategies.cuts(rows)))
+
+
+@settings(max_examples=30)
+@given(plans(strategies.models()), strategies.growing_rows(), st.integers(1, 3), st.data())
+def test_several_tasks_are_as_one(plan: Plan, rows: list[Row], tasks: int, data: st.DataObject) -> None:
+    sent = [each for task in range(tasks) for each in pack(plan, [rows[task::tasks]])]
+    shares = by_shard(plan, data.draw(st.permutations(sent))).values()
+    check([each for share in shares for each in read(plan, answer_table(plan, share))[0]], table_of(plan, rows).answers)
+
+
+# Streams
+
+
+@dataclass(frozen=True)
+class Step:
+    """One batch. Times are relative to the watermark before it, so that every batch has late and early rows."""
+
+    rows: list[Row]
+    advance: int
+    tasks: int
+    cold: bool
+    """Whether the shards come to a worker that has never seen them."""
+    replay: bool
+    """Whether the batch fails after its work is done and before it commits, and runs again."""
+
+
+STEPS = strategies.sized_lists(
+    st.builds(
+        Step,
+        strategies.growing_rows(st.none() | st.integers(-10, 30) | st.integers(0, 2), max_size=6),
+        st.sampled_from([0, 1, 7, 20, 60]),
+        st.integers(1, 2),
+        st.booleans(),
+        st.booleans(),
+    ),
+    min_size=0,
+    max_size=8,
+)
+CLOSING = Step([], advance=1000, tasks=1, cold=False, replay=False)
+
+
+def shifted(each: Row, by: int) -> Row:
+    """Later, and its δ larger, as far as they are there."""
+    moved = {name: each[name] if each[name] is None else each[name] + by for name in ("t", "d", "e")}
+    return {**each, **moved}
+
+
+def run(stream: Stream, step: Step, rows: list[Row], watermark: int) -> tuple[list[Results], list[Row]]:
+    if step.cold:
+        stream.cache = HotCache(capacity=8)
+    if step.replay:
+        before = stream.snapshot()
+        stream.batch(rows, watermark, step.tasks)
+        stream.restore(before)  # the cache still has what was never committed
+    return stream.batch(rows, watermark, step.tasks)
+
+
+def check_state(stream: Stream) -> None:
+    """Nothing is in the state but what its header names, and a cold worker finds in it what a warm one has."""
+    for shard, state in stream.states.items():
+        header = stream.store(shard).header
+        assert state.values.keys() == {segment.name for segment in header.segments}
+        warm = stream.store(shard).table()
+        cold = PaneStore(stream.plan, "query", shard, state, HotCache(capacity=1)).table()
+        sizes = [
+            [] if each is None else [*map(len, each.leaves), 0 if each.tuples is None else len(each.tuples)]
+            for each in (cold, warm if warm is None else without_closed(warm, stream.plan, header.watermark))
+        ]
+        assert sizes[0] == sizes[1] or not any(sizes[0] + sizes[1])
+
+
+def repeated(rows: Sequence[Row]) -> list[str]:
+    return sorted(repr(naive.comparable({name: each[name] for name in TYPES})) for each in rows)
+
+
+def check_stream(plan: Plan, steps: Sequence[Step]) -> None:
+    stream, oracle = Stream(plan), oracle_of(plan)
+    counted: Counter[str] = Counter()
+    for step in [*steps, CLOSING]:
+        rows = [shifted(each, oracle.watermark) for each in step.rows]
+        watermark = oracle.watermark + step.advance
+        found, late = run(stream, step, rows, watermark)
+        expected = oracle.batch(rows, watermark)
+        for share in found:
+            check_order(plan, share)
+        check([each for share in found for each in share], expected.answers)
+        assert repeated(late) == repeated(expected.late if plan.late_row is not None else [])
+        counts = {
+            "rows": expected.rows,
+            "late_rows": len(expected.late),
+            "bad_rows": expected.bad_rows,
+            "outside_rows": expected.outside_rows,
+            "results": len(expected.answers),
+        }
+        counted.update(counts)
+        assert {name: stream.total(name) for name in counts} == counts
+        assert {name: stream.total(f"total_{name}") for name in counted} == counted
+        assert stream.total("tuples") == expected.waiting
+        check_state(stream)
+
+
+@pytest.mark.parametrize("model", strategies.MODELS)
+def test_any_stream_of_one_model_is_naive(model: str) -> None:
+    @settings(max_examples=20)
+    @given(stream_plans(of_model(model)), STEPS, LIMITS)
+    def is_naive(plan: Plan, steps: list[Step], limits: tuple[int, int, int]) -> None:
+        with tiny(*limits):
+            check_stream(plan, steps)
+
+    is_naive()
+
+
+@settings(max_examples=40)
+@given(stream_plans(strategies.models()), STEPS, LIMITS)
+def test_any_stream_of_several_models_is_naive(plan: Plan, steps: list[Step], limits: tuple[int, int, int]) -> None:
+    with tiny(*limits):
+        check_stream(plan, steps)
+
+
+EXACT = [name for name in CASES if not name.startswith(("var", "stddev"))]  # these within rounding only
+
+
+def sorted_results(shares: Sequence[Results]) -> list[str]:
+    return sorted(repr(each) for share in shares for each in share)
+
+
+@settings(max_examples=30)
+@given(strategies.models(), strategies.KEYS, strategies.growing_rows(st.integers(0, 12)), st.data())
+def test_neither_batches_nor_the_order_of_arrival_matter(
+    windows: list[W.Window], keys: tuple[str, ...], rows: list[Row], data: st.DataObject
+) -> None:
+    names = data.draw(st.lists(st.sampled_from(EXACT), min_size=1, max_size=4, unique=True))
+    plan = stream_plan(windows, keys, names)
+
+    def results_of(parts: Sequence[Sequence[Row]]) -> list[str]:
+        stream = Stream(plan)
+        for part in parts:
+            stream.batch(part, 0)
+        return sorted_results(stream.batch([], BEHIND)[0])
+
+    assert results_of(data.draw(strategies.cuts(data.draw(st.permutations(rows))))) == results_of([rows])
+
+
+@settings(max_examples=30)
+@given(stream_plans(strategies.models()), strategies.growing_rows(st.integers(0, 60)), st.data())
+def test_a_stream_of_a_table_is_the_table(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
+    """If every row comes before the watermark gets to it.
+
+    Not to be late is enough for all models but sessions: a row at the watermark or little behind it may be within the
+    gap of a session that has closed.
+    """
+    parts = data.draw(strategies.cuts(sorted(rows, key=lambda row: row["t"])))
+    stream = Stream(plan)
+    found: list[Results] = []
+    for i, part in enumerate(parts):
+        watermark = min((each["t"] - 1 for later in parts[i + 1 :] for each in later), default=BEHIND)
+        found += stream.batch(part, watermark)[0]
+    assert stream.total("total_late_rows") == 0
+    check([each for share in found for each in share], table_of(plan, rows).answers)
+
+
+@settings(max_examples=20)
+@given(stream_plans(strategies.models()), STEPS, LIMITS, st.data())
+def test_a_replay_from_an_older_state_gives_the_same(
+    plan: Plan, steps: list[Step], limits: tuple[int, int, int], data: st.DataObject
+) -> None:
+    stream, watermark = Stream(plan), 0
+    batches, snapshots, told = [], [], []
+    with tiny(*limits):
+        for step in [*steps, CLOSING]:
+            rows = [shifted(each, watermark) for each in step.rows]
+            watermark += step.advance
+            batches.append((rows, watermark))
+            snapshots.append(stream.snapshot())
+            told.append(sorted_results(stream.batch(rows, watermark)[0]))
+        begin = data.draw(st.integers(0, len(steps)))
+        stream.restore(snapshots[begin])
+        again = [sorted_results(stream.batch(*batch)[0]) for batch in batches[begin:]]
+    assert again == told[begin:]
+
+
+# The rules, one by one
+
+
+def told(stream: Stream, rows: Sequence[Row], watermark: int) -> list[tuple[int, int, int, int]]:
+    """Id, start, end and count of what a batch tells."""
+    found, _ = stream.batch(rows, watermark)
+    return [(place[3], place[1], place[0], values["count"]) for share in found for place, values in share]
+
+
+def table(window: W.Window, rows: Sequence[Row]) -> list[tuple[int, int, int, int]]:
+    plan = make_plan([window], (), types=TYPES)
+    found, _ = read(plan, answer_table(plan, pack(plan, [rows])))
+    return [(place[3], place[1], place[0], values["count"]) for place, values in found]
+
+
+def stream_of(*windows: W.Window) -> Stream:
+    return Stream(make_plan([replace(each, name=f"w{i}") for i, each in enumerate(windows)], (), streaming=True))
+
+
+def at(*times: int) -> list[Row]:
+    return [{**row(time), "d": None, "e": None} for time in times]
+
+
+def test_cumulative_windows_grow_and_start_anew() -> None:
+    #  0    10    20    30    40    50    60
+    #  [ 1   )                [ 31  )
+    #  [ 1      12  )         [ 31        )
+    #  [ 1      12   25 )     [ 31              )
+    assert table(builders.cumulative(3, 10), at(1, 12, 25, 31)) == [
+        (0, 0, 10, 1),
+        (1, 0, 20, 2),
+        (2, 0, 30, 3),
+        (3, 30, 40, 1),
+        (4, 30, 50, 1),
+        (5, 30, 60, 1),
+    ]
+
+
+def test_sessions_part_where_more_than_the_gap_passes() -> None:
+    # Exactly the gap apart is together, one more is not.
+    assert table(W.session(us(10)), at(31, 0, 40, 20, 10)) == [(0, 0, 30, 3), (31, 31, 50, 2)]
+
+
+def test_a_session_closes_when_the_watermark_reaches_its_end() -> None:
+    stream = stream_of(W.session(us(10)))
+    assert told(stream, at(0, 5), 14) == []
+    assert told(stream, [], 15) == [(0, 0, 15, 2)]
+    assert told(stream, [], 100) == []
+
+
+def test_a_tuple_makes_two_open_sessions_one() -> None:
+    stream = stream_of(W.session(us(10)))
+    assert told(stream, at(0, 16), 9) == []
+    assert told(stream, at(8), 25) == []
+    assert told(stream, [], 26) == [(0, 0, 26, 3)]
+
+
+def test_a_row_that_is_in_time_never_joins_a_session_that_was_told() -> None:
+    stream = stream_of(W.session(us(10)))
+    assert told(stream, at(0), 10) == [(0, 0, 10, 1)]
+    # At 0 the session has closed; at 1 there is room for another, though it is within the gap of the first.
+    assert told(stream, at(0, 1), 11) == [(1, 1, 11, 1)]
+    assert stream.total("late_rows") == 1
+
+
+def test_a_session_that_has_closed_does_not_go_on_at_its_very_end() -> None:
+    # In a table the two are one session: they are exactly the gap apart.
+    stream = stream_of(W.session(us(10)))
+    assert told(stream, at(0), 10) == [(0, 0, 10, 1)]
+    assert told(stream, at(10), 20) == [(10, 10, 20, 1)]
+    assert stream.total("late_rows") == 0
+    assert table(W.session(us(10)), at(0, 10)) == [(0, 0, 20, 2)]
+
+
+def test_only_complete_count_windows() -> None:
+    #  0 1 2 3 4 10 11
+    #  [-----)
+    #      [------)
+    #          [------   never complete
+    assert table(W.count(4, 2), at(0, 1, 2, 3, 4, 10, 11)) == [(0, 0, 3, 4), (1, 2, 10, 4)]
+    assert table(W.count(2, 3), at(0, 1, 2, 3, 4)) == [(0, 0, 1, 2), (1, 3, 4, 2)]
+    assert table(W.count(5), at(0, 1, 2, 3)) == []
+    assert table(W.count(5), at(0, 0, 0, 0, 0)) == [(0, 0, 0, 5)]
+
+
+def partials(stream: Stream, rows: Sequence[Row], watermark: int) -> list[tuple[int, int, int, int, bool]]:
+    found, _ = stream.batch(rows, watermark)
+    return [
+        (place[3], place[1], place[0], values["count"], values["partial"]) for share in found for place, values in share
+    ]
+
+
+def test_a_count_window_that_waits_too_long_is_told_as_it_stands_and_again_when_complete() -> None:
+    stream = stream_of(W.count(2, max_wait=us(5)))
+    assert partials(stream, at(1, 2, 3), 4) == [(0, 1, 2, 2, False)]
+    assert partials(stream, [], 7) == []
+    assert partials(stream, [], 8) == [(1, 3, 3, 1, True)]
+    assert partials(stream, [], 9) == []
+    # Behind tuple 9 the next window is due, and holds nothing.
+    assert partials(stream, at(9), 20) == [(1, 3, 9, 2, False)]
+
+
+def test_a_pause_between_two_tuples_is_told_though_both_are_there() -> None:
+    stream = stream_of(W.count(3, max_wait=us(5)))
+    assert partials(stream, at(0, 4, 9), 10) == [(0, 0, 4, 2, True), (0, 0, 9, 3, False)]
+
+
+def test_only_a_wait_makes_a_column_partial() -> None:
+    waiting, other = W.count(2, max_wait="1 second", name="a"), W.count(2, name="b")
+    assert "partial" not in make_plan([other, W.session("1 second")]).result_schema.names
+    plan = make_plan([waiting, other, W.session("1 second")], ())
+    names = plan.result_schema.names
+    assert names[:4] == ["window", "window_id", "window_name", "partial"]
+    found, _ = read(plan, answer_table(plan, pack(plan, [[row(0), row(1), row(2)]])))
+    assert [(place[2], values["count"]) for place, values in found if values["partial"]] == [("a", 1)]
+
+
+def test_slide_by_tuple_goes_by_time() -> None:
+    #  0    4    9  10 10 10   21
+    #            ^        ^         every third tuple triggers
+    # The tuples at 10 are all in the window of the last of them; that at 0 is 10 before it, and out.
+    assert table(W.slide_by_tuple(us(10), 3), at(0, 4, 9, 10, 10, 10, 21)) == [(0, -1, 9, 3), (1, 0, 10, 5)]
+    assert table(W.slide_by_tuple(us(10), 2), at(0, 10, 10)) == [(0, 0, 10, 2)]
+    assert table(W.slide_by_tuple(us(10), 4), at(0, 1, 2)) == []
+
+
+def test_what_the_next_trigger_may_reach_is_kept() -> None:
+    stream = stream_of(W.slide_by_tuple(us(10), 3))
+    assert told(stream, at(11, 12), 20) == []
+    assert told(stream, at(20), 21) == [(0, 10, 20, 3)]
+
+
+def test_slide_by_time_repeats_what_is_still_the_latest() -> None:
+    #  3 5 8 | 20 | 30 | 31 39 |
+    expected = [(0, 5, 10, 2), (1, 5, 20, 2), (2, 5, 30, 2), (3, 31, 40, 2)]
+    assert table(W.slide_by_time(2, us(10)), at(3, 5, 8, 31, 39)) == expected
+
+
+def test_a_repeat_comes_out_with_the_next_tuple() -> None:
+    stream = stream_of(W.slide_by_time(2, us(10)))
+    assert told(stream, at(3, 5, 8), 10) == [(0, 5, 10, 2)]
+    assert told(stream, [], 25) == []
+    assert told(stream, at(31, 39), 31) == []  # the tuple at 31 is not settled before the watermark has passed it
+    assert told(stream, [], 32) == [(1, 5, 20, 2), (2, 5, 30, 2)]
+    assert told(stream, [], 40) == [(3, 31, 40, 2)]
+    assert told(stream, [], 1000) == []
+
+
+def deltas(*values: int | None) -> list[Row]:
+    return [{**row(time), "d": value, "e": None} for time, value in enumerate(values)]
+
+
+def test_delta_windows_over_what_has_grown() -> None:
+    # δ   0 3 5 6 11 12 30 31 36
+    #     ^     ^     ^  ^     ^    δ > δ(last trigger) + 5
+    # The windows of the first and of 30 hold nothing.
+    rows = deltas(0, 3, 5, 6, 11, 12, 30, 31, 36)
+    assert table(W.delta("d", 10, 5), rows) == [(1, 0, 3, 3), (2, 1, 5, 4), (4, 6, 8, 2)]
+
+
+def test_a_delta_that_decreases_or_is_missing_is_bad() -> None:
+    plan = make_plan([W.delta("d", 10, 5)], (), streaming=True, types=TYPES)
+    stream = Stream(plan)
+    assert told(stream, deltas(0, None, 7, 6), 3) == [(1, 0, 2, 1)]
+    assert stream.total("bad_rows") == 1
+    assert told(stream, [], 4) == []
+    assert stream.total("bad_rows") == 1
+    assert stream.total("total_bad_rows") == 2
+    # 6 is behind 7, which a batch before this one has settled.
+    assert told(stream, [{**row(9), "d": 6, "e": None}, {**row(9), "d": 13, "e": None}], 10) == [(2, 2, 9, 1)]
+    assert stream.total("total_bad_rows") == 3
+
+
+def test_a_tuple_waits_until_the_watermark_has_passed_it() -> None:
+    stream = stream_of(W.count(1))
+    assert told(stream, at(5, 7), 5) == []
+    assert stream.total("tuples") == 2
+    # Not late: it is at the watermark of the batch before, not behind it.
+    assert told(stream, at(5), 6) == [(0, 5, 5, 1), (1, 5, 5, 1)]
+    assert stream.total("tuples") == 1
+    assert told(stream, at(5), 8) == [(2, 7, 7, 1)]
+    assert stream.total("late_rows") == 1
+    assert stream.total("tuples") == 0
+
+
+def test_a_row_is_late_only_if_it_is_too_late_for_all_windows() -> None:
+    stream = stream_of(W.count(1), W.session(us(10)), builders.sliding(20, 20))
+    stream.batch([], 15)
+    assert told(stream, at(14), 15) == []
+    assert stream.total("late_rows") == 0
+    # Of 14, the count window hears nothing, the session and the time window do.
+    assert told(stream, [], 24) == [(0, 0, 20, 1), (14, 14, 24, 1)]
+    stream.batch(at(3), 24)
+    assert stream.total("late_rows") == 1
+
+
+def test_a_row_that_is_too_late_for_a_session_makes_none_though_another_window_takes_it() -> None:
+    stream = stream_of(W.session(us(10)), builders.sliding(100, 100))
+    stream.batch([], 20)
+    assert told(stream, at(10), 50) == []
+    assert stream.total("late_rows") == 0
+    assert told(stream, at(45), 100) == [(0, 0, 100, 2), (45, 45, 55, 1)]
+
+
+def test_many_windows_close_at_once() -> None:
+    stream = stream_of(W.count(3, 1))
+    assert told(stream, at(*range(1, 101)), 0) == []
+    assert told(stream, [], 1000) == [(i, i + 1, i + 3, 3) for i in range(98)]
+
+
+@pytest.mark.parametrize("model", strategies.MODELS)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_no_rows_no_windows(model: str, data: st.DataObject) -> None:
+    plan = make_plan([data.draw(strategies.MODELS[model])], ("k",), ["count", "composed"], streaming=True, types=TYPES)
+    stream = Stream(plan)
+    assert stream.batch([], 0) == ([[]], [])
+    assert stream.batch([{**row(None), "d": 1, "e": 1.0}], 100) == ([[]], [])
+    assert stream.total("total_bad_rows") == 1
+    assert stream.states[0].values == {}
+
+
+def test_every_of_the_stream_and_more() -> None:
+    rows = deltas(*range(10))
+    assert table(W.count(10), rows) == [(0, 0, 9, 10)]
+    assert table(W.count(11), rows) == []
+    assert table(W.slide_by_tuple(us(100), 10), rows) == [(0, -91, 9, 10)]
+    assert table(W.slide_by_tuple(us(100), 11), rows) == []
+    assert table(W.slide_by_time(100, us(100)), rows) == [(0, 0, 100, 10)]
+    assert table(W.delta("d", 100, 8), rows) == [(1, 0, 9, 9)]
+    assert table(W.delta("d", 100, 9), rows) == []
+
+
+@pytest.mark.parametrize("window", [W.count(8, 4), W.slide_by_tuple(us(30), 2), W.slide_by_time(3, us(7))])
+def test_a_long_run_keeps_a_bounded_state(window: W.Window) -> None:
+    stream = stream_of(window)
+    leaves, sizes = [], []
+    with tiny(4, 64, 1 << 20):
+        for i in range(160):
+            stream.batch(at(i, i + 1, i), i - 5)
+            leaves.append(stream.total("panes"))
+            sizes.append(stream.total("state_bytes"))
+    assert max(leaves) <= 100
+    assert max(sizes[80:]) <= max(sizes[:80]) + 1000
+    assert stream.total("total_rows") == 480
+
+
+def test_the_log_is_written_anew_once_most_of_it_is_of_no_use() -> None:
+    stream = stream_of(W.count(2))
+    with tiny(1 << 20, 10, 1 << 20):
+        for i in range(50):
+            stream.batch(at(i), i)
+            assert sum(segment.leaves for segment in stream.store(0).header.segments) <= 2 * 3 + 10
+            stream.cache = HotCache(capacity=1)
+    assert stream.total("total_results") == 24
+
+
+def test_a_key_is_numbered_on_from_where_it_was_however_long_ago() -> None:
+    plan = make_plan([W.count(2)], ("k",), streaming=True)
+    stream = Stream(plan)
+    with tiny(2, 0, 1 << 20):
+        for i in range(1, 40):
+            stream.batch([row(i, k="often"), *([row(i, k="seldom")] if i in (1, 20, 39) else [])], i)
+            stream.cache = HotCache(capacity=1)
+        found, _ = stream.batch([], 100)
+    assert [(place[3], place[4]) for place, _ in found[0]] == []
+    assert stream.total("total_results") == 19 + 1
+
+
+# Ties
+
+
+def composed(plan: Plan, *parts: Sequence[Row]) -> list[Any]:
+    stream = Stream(plan)
+    for part in parts:
+        stream.batch(part, 0)
+    return [values["composed"] for share in stream.batch([], 1000)[0] for _, values in share]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        W.count(2),
+        W.slide_by_tuple(us(10), 2),
+        W.slide_by_time(2, us(10)),
+        W.delta("d", 5, 1),
+    ],
+    ids=lambda window: window.label,
+)
+def test_equal_times_go_by_the_values_of_the_columns(window: W.Window) -> None:
+    # The affine map of 97 sorts before that of 96: an order by states would not be the order by values.
+    plan = make_plan([window], (), ["composed"], streaming=True, types=TYPES)
+    a, b = {**row(5, n=96), "d": 1, "e": None}, {**row(5, n=97), "d": 1, "e": None}
+    trigger = [{**row(50, n=None), "d": 3, "e": None}] if isinstance(window, W.DeltaWindow) else []
+    expected = [naive.composed_as_they_are("n")([a, b])]
+    for parts in ([[a, b]], [[b, a]], [[a], [b]], [[b], [a]]):
+        assert composed(plan, *parts, trigger) == expected
+
+
+def test_equal_times_of_a_session_go_by_their_states() -> None:
+    plan = make_plan([W.session(us(10))], (), ["composed"], streaming=True, types=TYPES)
+    a, b = {**row(5, n=96), "d": 1, "e": None}, {**row(5, n=97), "d": 1, "e": None}
+    expected = [naive.composed_as_they_are("n")([b, a])]
+    for parts in ([[a, b]], [[b, a]], [[a], [b]], [[b], [a]]):
+        assert composed(plan, *parts, []) == expected
+
+
+@settings(max_examples=30)
+@given(
+    strategies.SESSIONS, strategies.KEYS, strategies.growing_rows(st.integers(0, 60), max_size=30), LIMITS, st.data()
+)
+def test_a_session_combines_its_tuples_in_time_order(
+    window: W.SessionWindow, keys: tuple[str, ...], rows: list[Row], limits: tuple[int, int, int], data: st.DataObject
+) -> None:
+    plan = make_plan([window], keys, ["composed", "max_w", "composed_where"], streaming=True, types=TYPES)
+    rows = list({each["t"]: each for each in rows}.values())  # one at each time
+    stream, oracle = Stream(plan), oracle_of(plan)
+    with tiny(*limits):
+        for part in data.draw(strategies.cuts(rows)):
+            watermark = oracle.watermark + data.draw(st.integers(0, 15))
+            found, _ = stream.batch(part, watermark, tasks=2)
+            check([each for share in found for each in share], oracle.batch(part, watermark).answers)
+            check_state(stream)
+        found, _ = stream.batch([], BEHIND)
+        check([each for share in found for each in share], oracle.batch([], BEHIND).answers)
