@@ -93,16 +93,14 @@ def grouped(frame: DataFrame, window: W.Window, *keys: str) -> DataFrame:
 
 
 def copied(frame: DataFrame, window: W.CumulativeWindow) -> DataFrame:
-    """Every row once for each of its windows, in a column that Spark takes for one with a watermark if `ts` is one."""
+    """Every row once for each of its windows. Spark closes a column of windows if it is marked as `ts` is."""
     micros = F.unix_micros("ts") - window.offset
-    size, step = (F.lit(length) for length in (window.size, window.step))
-    start = F.floor(micros / size) * size
-    first = F.floor(micros / step) * step + step
-    ends = F.sequence(first, start + size, step)
-    bounds = [(start + window.offset).alias("start"), ends.alias("end")]
-    frame = frame.where("ts is not null").withColumns({"start": bounds[0], "end": F.explode(ends)})
-    parts = [F.timestamp_micros(F.col(edge) + shift).alias(edge) for edge, shift in (("start", 0), ("end", window.offset))]
-    return frame.withColumn("window", F.struct(*parts).alias("window", metadata=frame.schema["ts"].metadata))
+    size, step = F.lit(window.size), F.lit(window.step)
+    start = micros - F.pmod(micros, size)
+    ends = F.sequence(micros - F.pmod(micros, step) + step, start + size, step)
+    frame = frame.where("ts is not null").withColumns({"start": start, "end": F.explode(ends)})
+    bounds = F.struct(*(F.timestamp_micros(F.col(edge) + window.offset).alias(edge) for edge in ("start", "end")))
+    return frame.select("*", bounds.alias("window", metadata=frame.schema["ts"].metadata))
 
 
 def random_rows(rng: np.random.Generator, count: int, first: int, last: int) -> pa.Table:
@@ -133,30 +131,30 @@ def _table(ts: list[Any], k: list[Any], n: list[Any], x: list[Any], name: list[A
     )
 
 
-def check_table(spark: SparkSession, frame: DataFrame, windows: list[W.TimeWindow]) -> None:
-    ours = muntin.over(frame, *windows, time="ts", by="k").agg(**OURS).to_df().collect()
+def check_table(spark: SparkSession, frame: DataFrame, windows: Sequence[W.Window], *keys: str) -> None:
+    ours = muntin.over(frame, *windows, time="ts", by=keys).agg(**OURS).to_df().collect()
     for window in windows:
-        expected = keyed(grouped(frame, window, "k").collect(), "k")
-        assert_same(keyed(ours, "k", only=window.title if len(windows) > 1 else None), expected)
+        expected = keyed(grouped(frame, window, *keys).collect(), *keys)
+        assert_same(keyed(ours, *keys, only=window.title if len(windows) > 1 else None), expected)
 
 
 def check_stream(
-    spark: SparkSession, here: Path, parts: list[list[pa.Table]], windows: list[W.TimeWindow], delay: str
+    spark: SparkSession, here: Path, parts: list[list[pa.Table]], windows: Sequence[W.Window], delay: str, *keys: str
 ) -> None:
     """Feed both the same batches, with a restart from the checkpoint between the parts."""
     feed = Feed(spark, here / "in", SCHEMA)
     for part in parts:
         feed.add(*part)
-        query = muntin.over(feed.stream(), *windows, time="ts", watermark=delay, by="k").agg(**OURS).to_df()
+        query = muntin.over(feed.stream(), *windows, time="ts", watermark=delay, by=keys).agg(**OURS).to_df()
         run(query, here / "ours")
         for index, window in enumerate(windows):
-            judge = grouped(feed.stream().withWatermark("ts", delay), window, "k")
+            judge = grouped(feed.stream().withWatermark("ts", delay), window, *keys)
             run(judge, here / f"spark-{index}")
     ours = results(spark, query, here / "ours")
     for index, window in enumerate(windows):
-        expected = keyed(results(spark, judge, here / f"spark-{index}"), "k")
+        expected = keyed(results(spark, judge, here / f"spark-{index}"), *keys)
         assert expected, "the example closes no window and shows nothing"
-        assert_same(keyed(ours, "k", only=window.title if len(windows) > 1 else None), expected)
+        assert_same(keyed(ours, *keys, only=window.title if len(windows) > 1 else None), expected)
 
 
 def test_every_aggregate_on_a_table(spark: SparkSession) -> None:
@@ -169,13 +167,26 @@ def test_every_aggregate_on_a_table(spark: SparkSession) -> None:
             W.sliding("10 seconds", "3 seconds", offset="1 second", name="ragged"),
             W.sliding("20 seconds", "500 milliseconds", offset=timedelta(seconds=-3), name="fine"),
         ],
+        "k",
     )
+
+
+@pytest.mark.parametrize("keys", [(), ("k",), ("k", "name", "n")])
+def test_sessions_and_cumulative_windows_on_a_table(spark: SparkSession, keys: tuple[str, ...]) -> None:
+    """Times are quarters of a second: many tuples are exactly the gap apart."""
+    rows = random_rows(np.random.default_rng(2), 700 if keys else 150, -60 * SECOND, 60 * SECOND)
+    windows: list[W.Window] = [
+        W.session("1 second"),
+        W.session("250 milliseconds"),
+        W.cumulative("12 seconds", "3 seconds", offset="1 second"),
+    ]
+    check_table(spark, spark.createDataFrame(rows), windows, *keys)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_tables_of_no_row_and_one(spark: SparkSession, count: int) -> None:
     rows = random_rows(np.random.default_rng(3), count, 5 * SECOND, 6 * SECOND)
-    check_table(spark, spark.createDataFrame(rows), [W.sliding("10 seconds", "5 seconds")])
+    check_table(spark, spark.createDataFrame(rows), [W.sliding("10 seconds", "5 seconds"), W.session("5 seconds")], "k")
 
 
 seconds = st.integers(1, 40).map(lambda half: half * 500_000)
@@ -190,11 +201,34 @@ def spark_windows(draw: st.DrawFn) -> W.TimeWindow:
     return W.sliding(*(timedelta(microseconds=each) for each in (size, slide)), offset=timedelta(microseconds=offset))
 
 
+@st.composite
+def other_windows(draw: st.DrawFn) -> W.Window:
+    """Sessions with gaps of about the distance between tuples, and cumulative windows."""
+    unit = timedelta(milliseconds=250)
+    if draw(st.booleans()):
+        return W.session(draw(st.integers(1, 20)) * unit)
+    step = draw(st.integers(1, 20)) * unit
+    return W.cumulative(draw(st.integers(1, 8)) * step, step, offset=draw(st.integers(-20, 20)) * unit)
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(spark_windows(), min_size=1, max_size=3, unique_by=lambda w: w.title), st.integers(0, 2**32))
 def test_any_windows_on_a_table(spark: SparkSession, windows: list[W.TimeWindow], seed: int) -> None:
     rows = random_rows(np.random.default_rng(seed), 300, -30 * SECOND, 30 * SECOND)
-    check_table(spark, spark.createDataFrame(rows), windows)
+    check_table(spark, spark.createDataFrame(rows), windows, "k")
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(spark_windows() | other_windows(), min_size=2, max_size=4, unique_by=lambda w: w.title),
+    st.sampled_from([(), ("k",), ("name", "k")]),
+    st.integers(0, 2**32),
+)
+def test_any_mixture_of_windows_on_a_table(
+    spark: SparkSession, windows: list[W.Window], keys: tuple[str, ...], seed: int
+) -> None:
+    rows = random_rows(np.random.default_rng(seed), 200, -30 * SECOND, 30 * SECOND)
+    check_table(spark, spark.createDataFrame(rows), windows, *keys)
 
 
 def test_every_aggregate_on_a_stream_with_a_restart(spark: SparkSession, here: Path) -> None:
@@ -213,12 +247,28 @@ def test_every_aggregate_on_a_stream_with_a_restart(spark: SparkSession, here: P
         W.sliding("10 seconds", "3 seconds", offset="1 second", name="ten"),
         W.tumbling("8 seconds", name="eight"),
     ]
-    check_stream(spark, here, parts, windows, "5 seconds")
+    check_stream(spark, here, parts, windows, "5 seconds", "k")
+
+
+def test_sessions_and_cumulative_windows_on_a_stream_with_a_restart(spark: SparkSession, here: Path) -> None:
+    rng = np.random.default_rng(11)
+
+    def batch(first: int, last: int, count: int = 60) -> pa.Table:
+        return random_rows(rng, count, first * SECOND, last * SECOND)
+
+    # Behind the first row of a session there may be a hole, which rows of a later batch fill.
+    parts = [
+        [batch(-10, 15), batch(0, 40), batch(20, 45)],
+        [pa.concat_tables([batch(0, 30, 20), batch(40, 70)]), batch(0, 0, 0), batch(60, 110)],
+        [batch(80, 112), batch(0, 100, 30), batch(105, 140)],
+    ]
+    windows: list[W.Window] = [W.session("1500 milliseconds"), W.cumulative("9 seconds", "3 seconds")]
+    check_stream(spark, here, parts, windows, "5 seconds", "k")
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    window=spark_windows(),
+    window=spark_windows() | other_windows(),
     delay=st.integers(1, 20),
     cuts=st.lists(st.integers(0, 120), min_size=1, max_size=3),
     seed=st.integers(0, 2**32),
@@ -226,7 +276,7 @@ def test_every_aggregate_on_a_stream_with_a_restart(spark: SparkSession, here: P
 def test_any_disorder_and_any_batches(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
-    window: W.TimeWindow,
+    window: W.Window,
     delay: int,
     cuts: list[int],
     seed: int,
@@ -235,4 +285,4 @@ def test_any_disorder_and_any_batches(
     batches = [random_rows(rng, max(count, 1), 0, (index + 1) * 20 * SECOND) for index, count in enumerate(cuts)]
     far = random_rows(rng, 5, 300 * SECOND, 301 * SECOND)
     parts = [batches, [far, random_rows(rng, 1, 400 * SECOND, 401 * SECOND)]]
-    check_stream(spark, tmp_path_factory.mktemp("stream"), parts, [window], f"{delay} seconds")
+    check_stream(spark, tmp_path_factory.mktemp("stream"), parts, [window], f"{delay} seconds", "k")

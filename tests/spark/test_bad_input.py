@@ -26,6 +26,7 @@ def table(spark: SparkSession) -> DataFrame:
         F.array(F.lit(1)).alias("tags"),
         F.lit("x").alias("window"),
         F.lit("x").alias("Late"),
+        F.lit("x").alias("partial"),
     )
 
 
@@ -47,6 +48,35 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a month": (lambda t: W.tumbling("1 month"), "size is '1 month'.*'30 days'"),
     "a number as a size": (lambda t: W.tumbling(5), "size must be a duration.*got 5"),  # type: ignore[arg-type]
     "nonsense": (lambda t: W.tumbling("5 parsecs"), "size is '5 parsecs'"),
+    "zero gap": (lambda t: W.session("0 seconds"), "gap must be longer than zero"),
+    "zero step": (lambda t: W.cumulative("5 seconds", "0 seconds"), "step must be longer than zero"),
+    "a broken step": (
+        lambda t: W.cumulative("10 seconds", "3 seconds"),
+        "size must be a whole number of steps.*'10 seconds'.*'3 seconds'",
+    ),
+    "zero tuples": (lambda t: W.count(0), "size must be a whole number of tuples, at least 1, got 0"),
+    "fewer than no tuples": (lambda t: W.count(5, -1), "slide must be a whole number of tuples.*got -1"),
+    "half a tuple": (lambda t: W.count(2.5), "size must be a whole number of tuples.*got 2.5"),  # type: ignore[arg-type]
+    "true tuples": (lambda t: W.slide_by_tuple("5 seconds", True), "every must be a whole number.*got True"),
+    "the last zero": (lambda t: W.slide_by_time(0, "5 seconds"), "last must be a whole number.*got 0"),
+    "a time for tuples": (lambda t: W.slide_by_time("5 seconds", "5 seconds"), "last must be.*'5 seconds'"),  # type: ignore[arg-type]
+    "tuples for a time": (lambda t: W.slide_by_tuple(5, 5), "size must be a duration.*got 5"),  # type: ignore[arg-type]
+    "no wait": (lambda t: W.count(5, max_wait="0 seconds"), "max_wait must be longer than zero"),
+    "a wait in tuples": (lambda t: W.count(5, 5, 5), "max_wait must be a duration.*got 5"),  # type: ignore[arg-type]
+    "zero delta": (lambda t: W.delta("fare", 0, 1), "size must be a positive number, an amount of 'fare', got 0"),
+    "endless delta": (lambda t: W.delta("fare", 1, float("inf")), "slide must be a positive number.*got inf"),
+    "delta in time": (lambda t: W.delta("fare", "1 day", 1), "size must be a positive number.*'1 day'"),  # type: ignore[arg-type]
+    "delta of nothing": (lambda t: W.delta("", 1, 1), "column must be the name of a column that grows, got ''"),
+    "unknown delta column": (lambda t: over(t, W.delta("fair", 1, 1)), "delta's column 'fair'.*mean 'fare'"),
+    "delta of a string": (lambda t: over(t, W.delta("route", 1, 1)), "delta's column 'route' is of type string"),
+    "delta of a decimal": (lambda t: over(t, W.delta("price", 1, 1)), "delta's column 'price'.*cast it to a double"),
+    "delta of a time": (lambda t: over(t, W.delta("ts", 1, 1)), "delta's column 'ts' is of type timestamp"),
+    "no name": (lambda t: W.session("5 seconds", name=""), "name must be a non-empty string, got ''"),
+    "two models of a name": (
+        lambda t: over(t, W.session("5 seconds", name="mine"), W.count(5, name="mine")),
+        "Two windows are called 'mine'",
+    ),
+    "a model twice": (lambda t: over(t, W.count(5), W.count(5, 5)), r"Two windows are called 'count\(5\)'"),
     "zero watermark": (lambda t: muntin.over(t, FIVE, time="ts", watermark="0 seconds"), "watermark must be longer"),
     "negative watermark": (lambda t: muntin.over(t, FIVE, time="ts", watermark="-1 day"), "watermark.*'-1 day'"),
     "no window": (lambda t: muntin.over(t, time="ts"), "windows is empty"),
@@ -57,6 +87,11 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "no aggregate": (lambda t: agg(t, n=F.count("fare")), "n=.*is not an aggregate"),
     "a reserved name": (lambda t: agg(t, window_id=A.count()), "'window_id' is a column that results have"),
     "a name of a key": (lambda t: agg(t, route=A.count()), "'route' is a key column already"),
+    "the name of an incomplete window": (
+        lambda t: agg(t, partial=A.count()),
+        "'partial' is a column that results have",
+    ),
+    "a key that looks incomplete": (lambda t: muntin.over(t, FIVE, time="ts", by="partial"), "'partial' has the name"),
     "a key with a reserved name": (lambda t: muntin.over(t, FIVE, time="ts", by="window"), "'window' has the name"),
     "a key twice": (lambda t: muntin.over(t, FIVE, time="ts", by=["route", "route"]), "'route' twice"),
     "an aggregate twice": (lambda t: agg(t, n=A.count()).agg(n=A.count()), "aggregate 'n' already"),
@@ -73,6 +108,10 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         "'fair' is not in the data",
     ),
 }
+
+
+def over(table: DataFrame, *windows: W.Window) -> muntin.Query:
+    return muntin.over(table, *windows, time="ts")
 
 
 def agg(table: DataFrame, **named: Any) -> muntin.Query:
@@ -118,3 +157,17 @@ def test_explain_says_what_will_happen(table: DataFrame, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     for fact in ("Panes of 5 seconds", "hour: 720 panes per window", "forward-context-free", "copy every row 61 times"):
         assert fact in said
+
+
+def test_explain_shows_every_model(table: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    free = [W.sliding("1 hour", "1 minute"), W.cumulative("1 day", "1 hour"), W.session("5 minutes"), W.count(100, 20)]
+    aware = [W.slide_by_tuple("1 hour", 10), W.slide_by_time(50, "1 minute"), W.delta("fare", 100, 10)]
+    over(table, *free, *aware).agg(n=A.count()).explain()
+    lines = capsys.readouterr().out.splitlines()
+    for context, windows in (("free", free), ("aware", aware)):
+        for window in windows:
+            (line,) = (line for line in lines if line.startswith(f"  {window.title}: "))
+            assert f"forward-context-{context}; {window.extent_formula}" in line
+            assert "E(w) = " in line
+    over(table, W.count(100, 20)).agg(n=A.count()).explain()
+    assert "panes of 20 tuples" in capsys.readouterr().out

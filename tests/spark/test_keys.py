@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 import muntin
@@ -66,6 +67,34 @@ def rows(spark: SparkSession, values: list[Any], kind: str) -> DataFrame:
 @pytest.mark.parametrize("kind", list(KEYS))
 def test_a_key_of_every_type(spark: SparkSession, kind: str) -> None:
     compare(rows(spark, KEYS[kind], kind), "k")
+
+
+@pytest.mark.parametrize("time", ["timestamp", "timestamp_ntz"])
+def test_windows_over_tuples_by_keys_of_every_type(spark: SparkSession, time: str) -> None:
+    """Several keys at once, each of them sometimes null: sessions and every two tuples, as Spark would number them."""
+    kinds = ["string", "date", "double", "struct<a:int,b:struct<c:string,d:double>>"]
+    columns = [KEYS[kind] for kind in kinds]
+    many = [(i, *(values[i // (position + 1) % 3] for position, values in enumerate(columns))) for i in range(240)]
+    keys = [f"k{position}" for position in range(len(kinds))]
+    schema = ", ".join(f"{key} {kind}" for key, kind in zip(keys, kinds, strict=True))
+    frame = spark.createDataFrame(many, f"v int, {schema}")
+    frame = frame.withColumn("ts", F.timestamp_seconds(F.col("v") * 37 % 240 - 40).cast(time))
+    windows = [W.session("20 seconds", name="session"), W.count(2, name="two")]
+    ours = muntin.over(frame, *windows, time="ts", by=keys).agg(n=A.count(), s=A.sum("v"), top=A.argmax("k0", "v"))
+    cells = [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"), F.max_by("k0", "v").alias("top")]
+    number = F.row_number().over(Over.partitionBy(*keys).orderBy("ts")) - 1
+    pairs = frame.withColumn("pair", F.floor(number / 2)).groupBy(*keys, "pair")
+    bounds = F.struct(F.min("ts").alias("start"), F.max("ts").alias("end")).alias("window")
+    judges = {
+        "session": frame.groupBy(F.session_window("ts", "20 seconds").alias("window"), *keys).agg(*cells),
+        "two": pairs.agg(bounds, *cells).where("n = 2"),
+    }
+    shown = [F.col(key).cast("string").alias(key) for key in keys]
+    found = ours.to_df().select("window", "window_name", *shown, "n", "s", "top").collect()
+    for name, judge in judges.items():
+        expected = keyed(judge.select("window", *shown, "n", "s", "top").collect(), *keys)
+        assert len(expected) > 20
+        assert_same(keyed(found, *keys, only=name), expected)
 
 
 def test_several_keys_and_none(spark: SparkSession) -> None:

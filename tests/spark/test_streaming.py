@@ -36,7 +36,7 @@ def feed(spark: SparkSession, here: Path) -> Feed:
     return Feed(spark, here / "in", SCHEMA)
 
 
-def counted(frame: DataFrame, *windows: W.TimeWindow, delay: str = "2 seconds") -> muntin.Query:
+def counted(frame: DataFrame, *windows: W.Window, delay: str = "2 seconds") -> muntin.Query:
     return muntin.over(frame, *windows, time="ts", watermark=delay, by="k").agg(n=A.count(), s=A.sum("v"))
 
 
@@ -60,6 +60,59 @@ def test_a_late_row_counts_in_the_windows_that_are_open(spark: SparkSession, her
     assert (progress.rows, progress.late_rows, progress.bad_rows) == (7, 2, 1)
     per_batch = [report["observedMetrics"]["muntin"]["late_rows"] for report in handle.recentProgress]
     assert sum(per_batch) == 2
+
+
+def test_a_tuple_may_be_late_for_some_windows_only(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch((1, "a", 1), (20, "a", 2)), batch((21, "a", 4)))  # the watermark goes to 18, then to 19
+    feed.add(batch((5, "a", 8), (22, "b", 16), (None, "a", 32)), batch((50, "a", 64)))
+    by_count = counted(feed.stream(), W.count(2)).late("emit").to_df()
+    handle = run(by_count, here / "count")
+    rows = results(spark, by_count, here / "count")
+    assert [(r.window_id, r.s) for r in rows if r.window is not None] == [(0, 1 + 2)]
+    assert [(r.k, r.late.v, r.late.ts.timestamp()) for r in rows if r.window is None] == [("a", 8, 5.0)]
+    progress = muntin.progress(handle)
+    assert (progress.rows, progress.late_rows, progress.bad_rows) == (6, 1, 1)
+    assert (progress.results, progress.tuples) == (1, 1)
+
+    both = counted(feed.stream(), W.session("15 seconds", name="session"), W.count(2, name="pair")).late("emit").to_df()
+    handle = run(both, here / "both")
+    rows = results(spark, both, here / "both")
+    found = {(r.window_name, r.k, r.window.start.timestamp(), r.window.end.timestamp()): r.s for r in rows}
+    assert found == {
+        ("session", "a", 1, 16): 1,  # closed before the tuple at 5 came, which belongs to the next one
+        ("session", "a", 5, 36): 8 + 2 + 4,
+        ("session", "b", 22, 37): 16,
+        ("pair", "a", 1, 20): 1 + 2,
+    }
+    assert muntin.progress(handle).late_rows == 0
+
+
+def test_windows_that_wait_too_long_are_shown_incomplete(spark: SparkSession, here: Path, feed: Feed) -> None:
+    feed.add(batch((1, "a", 1), (2, "a", 2), (4, "b", 4)), batch((7, "a", 8), (8.999, "b", 16)), batch((20, "a", 32)))
+    frame = counted(feed.stream(), W.count(3, max_wait="5 seconds")).to_df()
+    run(frame, here / "ours")  # the watermark is 18: nothing came within five seconds of 2 (a), nor of 8.999 (b)
+    first = {
+        (row.k, row.window_id, row.window.end.timestamp()): (row.partial, row.s)
+        for row in results(spark, frame, here / "ours")
+    }
+    assert first == {
+        ("a", 0, 2): (True, 1 + 2),
+        ("a", 0, 7): (False, 1 + 2 + 8),
+        ("b", 0, 8.999): (True, 4 + 16),
+    }
+    feed.add(batch((21, "b", 64)), batch((22, "a", 128), (60, "c", 256)))
+    frame = counted(feed.stream(), W.count(3, max_wait="5 seconds")).to_df()
+    handle = run(frame, here / "ours")
+    rows = {
+        (row.k, row.window_id, row.window.end.timestamp()): (row.partial, row.s)
+        for row in results(spark, frame, here / "ours")
+    }
+    assert rows == first | {
+        ("b", 0, 21): (False, 4 + 16 + 64),
+        ("a", 1, 22): (True, 32 + 128),
+    }
+    progress = muntin.progress(handle)
+    assert (progress.results, progress.tuples, progress.batch_results) == (5, 1, 2)
 
 
 def test_rows_between_windows_are_counted_apart(spark: SparkSession, here: Path, feed: Feed) -> None:
@@ -92,6 +145,29 @@ def test_shards_without_rows_close_their_windows(spark: SparkSession, here: Path
         by_batch[name] = seen
     assert by_batch["ours"] == by_batch["spark"]
     assert max(len(found) for found in by_batch["ours"].values()) == 20
+
+
+def test_sessions_close_in_the_batch_in_which_sparks_do(spark: SparkSession, here: Path, feed: Feed) -> None:
+    keys = [f"key-{index}" for index in range(20)]
+    feed.add(batch(*((1.0, key, 1) for key in keys), (7, "key-1", 2)))  # two sessions of key-1 …
+    feed.add(batch((4, "key-1", 4), (6, "key-2", 8)), batch((12, "key-0", 1)))  # … that become one; 6 is just in time
+    feed.add(batch((12.001, "key-0", 1), (3, "key-3", 16)), batch((5, "key-4", 32), (4.999, "key-5", 64)))
+    feed.add(batch((30, "key-0", 1)), batch((30.001, "key-0", 1)), batch((17.5, "key-1", 1)))
+    by_batch: list[dict[int, set[Any]]] = []
+    judge = feed.stream().withWatermark("ts", "2 seconds").groupBy(F.session_window("ts", "5 seconds"), "k")
+    for frame in (
+        counted(feed.stream(), W.session("5 seconds")).to_df(),
+        judge.agg(F.count("v").alias("n"), F.sum("v").alias("s")).withColumnRenamed("session_window", "window"),
+    ):
+        seen: dict[int, set[Any]] = {}
+
+        def collect(part: DataFrame, number: int, seen: dict[int, set[Any]] = seen) -> None:
+            seen[number] = {(*row.window, row.k, row.n, row.s) for row in part.collect()}
+
+        _start(frame.writeStream.foreachBatch(collect), here / str(len(by_batch))).awaitTermination()
+        by_batch.append(seen)
+    assert by_batch[0] == by_batch[1]
+    assert sum(len(found) for found in by_batch[0].values()) > 20
 
 
 def _start(writer: Any, place: Path) -> Any:
@@ -130,11 +206,14 @@ def test_a_batch_that_fails_is_replayed_once(spark: SparkSession, here: Path, fe
     assert failed == [1, 3]
 
 
-def test_state_goes_away_with_its_windows(spark: SparkSession, here: Path, feed: Feed) -> None:
+@pytest.mark.parametrize(
+    "window", [W.sliding("10 seconds", "5 seconds"), W.session("10 seconds")], ids=lambda w: w.label
+)
+def test_state_goes_away_with_its_windows(spark: SparkSession, here: Path, feed: Feed, window: W.Window) -> None:
     feed.add(
         *(batch(*((100.0 * i + j, f"k{i}-{j}", 1) for j in range(50))) for i in range(12)), batch((5000, "end", 1))
     )
-    handle = run(counted(feed.stream(), W.sliding("10 seconds", "5 seconds")).to_df(), here / "ours")
+    handle = run(counted(feed.stream(), window).to_df(), here / "ours")
     progress = muntin.progress(handle)
     assert progress.panes == 1
     assert progress.segments == 1
@@ -146,6 +225,25 @@ def test_another_query_on_the_checkpoint_is_refused(spark: SparkSession, here: P
     feed.add(batch((3, "a", 1)))
     with pytest.raises(StreamingQueryException, match="made by a query with other windows"):
         run(counted(feed.stream(), W.tumbling("5 seconds")).to_df(), here / "ours")
+
+
+def test_other_windows_over_tuples_on_the_checkpoint_are_refused(spark: SparkSession, here: Path, feed: Feed) -> None:
+    own: list[W.Window] = [W.session("5 seconds"), W.count(4), W.delta("v", 10, 5), W.slide_by_time(3, "1 second")]
+    feed.add(batch((1, "a", 1)), batch((2, "a", 1)))
+    run(counted(feed.stream(), *own).to_df(), here / "ours")
+    feed.add(batch((3, "a", 1)))
+    for windows in ([W.session("6 seconds"), *own[1:]], [*own[:2], W.delta("v", 10, 6), own[3]]):
+        with pytest.raises(StreamingQueryException, match="made by a query with other windows"):
+            run(counted(feed.stream(), *windows).to_df(), here / "ours")
+
+
+def test_one_shuffle_for_all_models(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
+    windows = [W.sliding("1 hour", "1 minute"), W.count(100), W.session("5 minutes"), W.delta("v", 10, 5)]
+    counted(feed.stream(), *windows).to_df().explain()
+    plan = capsys.readouterr().out
+    assert plan.count("TransformWithState") == plan.count("Exchange") == 1
+    counted(feed.table(), *windows).to_df().explain()
+    assert capsys.readouterr().out.count("Exchange") == 1
 
 
 def test_another_number_of_shards_is_refused(spark: SparkSession, here: Path, feed: Feed) -> None:

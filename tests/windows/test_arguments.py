@@ -76,10 +76,10 @@ def test_a_size_is_needed(make: Make) -> None:
 
 
 @pytest.mark.parametrize("where", AMOUNTS)
-@pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, True, "3", None])
+@pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 2**63, 10**400, True, "3", None])
 def test_amounts_are_finite_and_positive(where: str, value: Any) -> None:
     argument, make = AMOUNTS[where]
-    with pytest.raises(MuntinError, match=f"^{argument} must be a positive number below of 'd', got"):
+    with pytest.raises(MuntinError, match=f"^{argument} must be a positive number below 2\\*\\*63, an amount of 'd', got"):
         make(value)
 
 
