@@ -89,11 +89,13 @@ def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark:
 
 
 def good_tuples(window: DeltaWindow, tuples: Iterable[Row]) -> list[Row]:
-    """Those whose δ is a number and not smaller than an earlier one's."""
+    """Those whose δ is a number and not smaller than an earlier one's; of one time, by δ first."""
+    numbers = [
+        each for each in tuples if each[window.column] is not None and each[window.column] == each[window.column]
+    ]
     good: list[Row] = []
-    for each in tuples:
-        delta = each[window.column]
-        if delta is not None and delta == delta and (not good or delta >= good[-1][window.column]):
+    for each in sorted(numbers, key=lambda row: (row["t"], row[window.column])):
+        if not good or each[window.column] >= good[-1][window.column]:
             good.append(each)
     return good
 

@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         lambda t: W.cumulative("10 seconds", "3 seconds"),
         "size must be a whole number of steps.*'10 seconds'.*'3 seconds'",
     ),
-    "zero tuples": (lambda t: W.count(0), "size must be a whole number of tuples, at least 1, got 0"),
+    "zero tuples": (lambda t: W.count(0), "size must be a whole number of tuples, at least 1 and below"),
     "fewer than no tuples": (lambda t: W.count(5, -1), "slide must be a whole number of tuples.*got -1"),
     "half a tuple": (lambda t: W.count(2.5), "size must be a whole number of tuples.*got 2.5"),  # type: ignore[arg-type]
     "true tuples": (lambda t: W.slide_by_tuple("5 seconds", True), "every must be a whole number.*got True"),
@@ -63,7 +63,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "tuples for a time": (lambda t: W.slide_by_tuple(5, 5), "size must be a duration.*got 5"),  # type: ignore[arg-type]
     "no wait": (lambda t: W.count(5, max_wait="0 seconds"), "max_wait must be longer than zero"),
     "a wait in tuples": (lambda t: W.count(5, 5, 5), "max_wait must be a duration.*got 5"),  # type: ignore[arg-type]
-    "zero delta": (lambda t: W.delta("fare", 0, 1), "size must be a positive number, an amount of 'fare', got 0"),
+    "zero delta": (lambda t: W.delta("fare", 0, 1), "size must be a positive number.*an amount of 'fare', got 0"),
     "endless delta": (lambda t: W.delta("fare", 1, float("inf")), "slide must be a positive number.*got inf"),
     "delta in time": (lambda t: W.delta("fare", "1 day", 1), "size must be a positive number.*'1 day'"),  # type: ignore[arg-type]
     "delta of nothing": (lambda t: W.delta("", 1, 1), "column must be the name of a column that grows, got ''"),

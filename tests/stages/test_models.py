@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.families import family, session
+from muntin.errors import StateError
+from muntin.families import family, ordered, session
 from muntin.families import time as time_family
 from muntin.panes import store
 from muntin.panes.store import HotCache, PaneStore, without_closed
@@ -22,7 +23,7 @@ from muntin.plan import Plan
 from muntin.stages import pane_stage
 from muntin.stages.window_stage import ShardMetrics, answer_table
 from tests import builders, naive, naive_models, strategies
-from tests.builders import CASES, CUSTOM, Stream, aggregations, by_shard, check, make_plan, pack, read, row, us
+from tests.builders import CASES, CUSTOM, Stream, aggregations, answer, by_shard, check, make_plan, pack, read, row, us
 from tests.naive import Aggregation, Place, Row
 from tests.naive_models import BEFORE_ALL, BEHIND_ALL
 
@@ -642,3 +643,29 @@ def test_a_session_combines_its_tuples_in_time_order(
             check_state(stream)
         found, _ = stream.batch([], BEHIND)
         check([each for share in found for each in share], oracle.batch([], BEHIND).answers)
+
+
+def test_a_key_that_was_silent_for_long_repeats_a_bounded_number_at_a_time() -> None:
+    plan = make_plan([W.slide_by_time(2, us(10))], (), ["count", "sum_n"], types=TYPES)
+    rows = [{**row(t, n=t), "d": 0, "e": None} for t in (3, 4, 95, 96, 130)]
+    (whole,) = answer(plan, [rows])
+    with patch.object(ordered, "MOST_ANSWERS", 3):
+        (cut,) = answer(plan, [rows])
+    assert [place[0] for place, _ in whole] == list(range(10, 150, 10))
+    assert dict(cut) == dict(whole)
+    assert len(cut) == len(whole)
+
+
+def test_a_long_segment_is_written_in_parts() -> None:
+    plan = make_plan([W.count(50)], (), ["count", "sum_n"], streaming=True, types=TYPES)
+    stream = Stream(plan)
+    with patch.object(store, "PART_BYTES", 300):
+        stream.batch([{**row(t, n=t), "d": 0, "e": None} for t in range(60)], 0)
+        assert max(map(len, stream.states[0].values.values())) <= 300
+        stream.cache = HotCache(8)
+        ((found,), _) = stream.batch([], 1000)
+        assert [values for _, values in found] == [{"count": 50, "sum_n": sum(range(50))}]
+        stream.cache = HotCache(8)
+        stream.states[0].values.pop(next(name for name in stream.states[0].values if name.endswith(".1")))
+        with pytest.raises(StateError, match="missing"):
+            stream.batch([], 2000)

@@ -65,7 +65,7 @@ def test_lengths_are_positive_durations(where: str, value: Any, complaint: str) 
 @pytest.mark.parametrize("value", [0, -1, 2.0, 2.5, True, "3", math.nan])
 def test_counts_are_whole_and_positive(where: str, value: Any) -> None:
     argument, make = COUNTS[where]
-    with pytest.raises(MuntinError, match=f"^{argument} must be a whole number of tuples, at least 1, got"):
+    with pytest.raises(MuntinError, match=f"^{argument} must be a whole number of tuples, at least 1 and below"):
         make(value)
 
 
@@ -79,7 +79,9 @@ def test_a_size_is_needed(make: Make) -> None:
 @pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 2**63, 10**400, True, "3", None])
 def test_amounts_are_finite_and_positive(where: str, value: Any) -> None:
     argument, make = AMOUNTS[where]
-    with pytest.raises(MuntinError, match=f"^{argument} must be a positive number below 2\\*\\*63, an amount of 'd', got"):
+    with pytest.raises(
+        MuntinError, match=f"^{argument} must be a positive number below 2\\*\\*63, an amount of 'd', got"
+    ):
         make(value)
 
 

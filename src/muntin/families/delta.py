@@ -87,6 +87,10 @@ class DeltaFamily(TupleFamily):
             tuples, deltas = tuples.take(~missing), deltas[~missing]
         if not len(tuples):
             return tuples, deltas
+        same_time = (np.diff(tuples.key) == 0) & (np.diff(tuples.time) == 0)
+        if np.any(same_time & (np.diff(deltas) < 0)):  # of tuples of one time, none comes before another of them
+            order = np.lexsort((deltas, tuples.time, tuples.key))
+            tuples, deltas = tuples.take(order), deltas[order]
         run = _runs(tuples, before)
         reached = deltas.copy()
         grown = before.leaves.state[_DELTA]

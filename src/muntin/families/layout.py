@@ -53,9 +53,8 @@ def lay_out(
             families.append(DeltaFamily((each,), place(), *_over_tuples(aggregates, place(), registers)))
     columns = None
     if len(panes) < len(windows):
-        # Tuples of one time go by these columns: first by δ, so that a tie is never taken for a decrease.
-        read = [window.column for window in windows if isinstance(window, DeltaWindow)]
-        read += [column for bound in aggregates.values() for partial in bound.partials for column in _read(partial)]
+        read = [column for bound in aggregates.values() for partial in bound.partials for column in _read(partial)]
+        read += [window.column for window in windows if isinstance(window, DeltaWindow)]
         columns = pa.schema([pa.field(column, types[column]) for column in dict.fromkeys(read)])
     leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)
     return Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns), tuple(families)

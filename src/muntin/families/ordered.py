@@ -135,12 +135,11 @@ class OrderedFamily(TupleFamily):
         held: list[tuple[int, Found]] = []
         for model, window in self.windows:
             for found in _found(window, numbered, after, until):
-                held.append((model, found))
-                if sum(len(each.window) for _, each in held) >= MOST_ANSWERS:
-                    yield from self._told(plan, table, held)
-                    held = []
-        if held:
-            yield from self._told(plan, table, held)
+                if len(found.window) == MOST_ANSWERS:  # one of many
+                    yield from self._told(plan, table, [(model, found)])
+                else:
+                    held.append((model, found))
+        yield from self._told(plan, table, held)
 
     def _told(self, plan: Plan, table: PaneTable, held: Sequence[tuple[int, Found]]) -> Iterator[pa.RecordBatch]:
         sizes = [len(found.window) for _, found in held]

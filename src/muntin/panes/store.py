@@ -31,6 +31,9 @@ COPIED_BYTES = 1 << 18
 """Segments from this size on are worth a copy on the host: smaller ones come from the state as fast."""
 
 
+PART_BYTES = 1 << 22
+"""A longer segment is written in parts: Spark's state copies a value several times on its way. State that is there
+was cut like this, so it must never change."""
 USELESS_LEAVES = 1 << 12
 """Fewer than this are not worth writing the log anew."""
 
@@ -187,7 +190,8 @@ class PaneStore:
         # A replay of the batch must not give the same name to other bytes: copies may outlive a failed one.
         name = f"{header.next_segment}-{uuid.uuid4().hex}"
         value = packed.pack(table)
-        self._backend.write(name, value)
+        for part, at in _parts(name, len(value)):
+            self._backend.write(part, value[at : at + PART_BYTES])
         if len(value) >= COPIED_BYTES:
             self._copies.write(name, value)
         # What waits to be settled becomes leaves that may be needed for ever.
@@ -237,17 +241,23 @@ class PaneStore:
         if copy is not None:
             with suppress(StateError):  # a damaged copy: the state has the original
                 return packed.unpack(self._plan.layout, copy)
-        value = self._backend.read(segment.name)
-        if value is None:
+        parts = [self._backend.read(part) for part, _ in _parts(segment.name, segment.size)]
+        if None in parts:
             raise StateError(
                 f"Segment {segment.name} is missing from the state of shard {self._shard}. "
                 "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
             )
-        return packed.unpack(self._plan.layout, value)
+        return packed.unpack(self._plan.layout, b"".join(part for part in parts if part is not None))
 
     def _delete(self, segment: Segment) -> None:
-        self._backend.delete(segment.name)
+        for part, _ in _parts(segment.name, segment.size):
+            self._backend.delete(part)
         self._copies.delete(segment.name)
+
+
+def _parts(name: str, size: int) -> list[tuple[str, int]]:
+    """The names under which the parts of a segment are in the state, and where in it each begins."""
+    return [(name if at == 0 else f"{name}.{at // PART_BYTES}", at) for at in range(0, size, PART_BYTES)]
 
 
 def without_closed(table: PaneTable, plan: Plan, watermark: int) -> PaneTable:

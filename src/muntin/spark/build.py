@@ -25,7 +25,12 @@ def build(query: Query) -> DataFrame:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
     plan = query.plan(shard_ids(session.partitions(spark)))
-    panes = _input(query, plan).mapInArrow(packed_panes(plan), PACKED).groupBy("shard")
+    packed_rows = _input(query, plan).mapInArrow(packed_panes(plan), PACKED)
+    if query.source.streaming:
+        # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
+        # stream. Without the column, Spark does not judge the packed rows themselves by it.
+        packed_rows = packed_rows.withWatermark("latest", f"{query.watermark} microseconds")
+    panes = packed_rows.drop("latest").groupBy("shard")
     if query.source.streaming:
         atexit.register(forget, identity)
         staged = panes.transformWithStateInPandas(
@@ -36,15 +41,13 @@ def build(query: Query) -> DataFrame:
         )
     else:
         staged = panes.applyInArrow(shard_of_table(plan), STAGED)
-    packed = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
-    return packed.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
+    results = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
+    return results.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
 
 
 def _input(query: Query, plan: Plan) -> DataFrame:
     """Only the columns that the stages read, with the filters computed by Spark."""
     frame = query.source.frame
-    if query.source.streaming:
-        frame = frame.withWatermark(query.time, f"{query.watermark} microseconds")
     names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
     columns = [frame["`" + name.replace("`", "``") + "`"] for name in names]
     return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns.items()))

@@ -18,6 +18,7 @@ PACKED = T.StructType(
         T.StructField("outside_rows", T.LongType()),
         T.StructField("panes", T.BinaryType()),
         T.StructField("late_candidates", T.BinaryType()),
+        T.StructField("latest", T.TimestampType()),
     ]
 )
 """`PackedPanes`, column by column."""
@@ -30,6 +31,7 @@ _ARROW = pa.schema(
         ("outside_rows", pa.int64()),
         ("panes", pa.binary()),
         ("late_candidates", pa.binary()),
+        ("latest", pa.timestamp("us", tz="UTC")),
     ]
 )
 

@@ -33,6 +33,8 @@ from muntin.windows.model import NEVER
 
 FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
+NO_TIME = -62_135_596_800_000_000
+"""The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
 DENSE_GROUPS = 1 << 16
 """A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
 
@@ -48,6 +50,8 @@ class PackedPanes:
     panes: bytes | None
     late_candidates: bytes | None
     """Whole rows, for the window stage to emit those that turn out to be late."""
+    latest: int = NO_TIME
+    """The latest event time that the task has seen, in microseconds: what the watermark follows."""
 
 
 @dataclass
@@ -58,6 +62,7 @@ class _Held:
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     bad_rows: int = 0
     outside_rows: int = 0
+    latest: int = NO_TIME
 
 
 class PaneStage:
@@ -85,6 +90,7 @@ class PaneStage:
             held.bad_rows += time.null_count
             batch = batch.filter(time.is_valid())
         times = np.asarray(batch.column(plan.time).cast(pa.int64()))
+        held.latest = int(times.max(initial=held.latest))
         if self._has_gaps:
             inside = last_ends(times, plan.windows) > NEVER
             held.outside_rows += int((~inside).sum())
@@ -168,6 +174,7 @@ class PaneStage:
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
+                latest=held.latest,
             )
 
 

@@ -115,6 +115,6 @@ def check_name(name: str | None) -> str | None:
 
 
 def positive_count(value: object, argument: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise MuntinError(f"{argument} must be a whole number of tuples, at least 1, got {value!r}.")
-    return value
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value < 1 << 53:
+        return int(value)
+    raise MuntinError(f"{argument} must be a whole number of tuples, at least 1 and below 2**53, got {value!r}.")
