@@ -130,3 +130,13 @@ def test_a_tuple_long_before_the_next_trigger_is_in_no_window() -> None:
     times = np.array([0, 50, 60, 61, 61, 61])
     #                        ^           ^
     assert [list(each) for each in ranges(window.mapping(np.arange(6), times))] == [[], [], [0, 1], [1], [1], [1]]
+
+
+@given(strategies.SESSIONS, SORTED_TIMES)
+def test_session_extent_and_mapping_are_inverse(window: SessionWindow, times: list[int]) -> None:
+    of_each = window.mapping(np.arange(len(times)), np.array(times))
+    ids = np.arange(int(of_each[-1]) + 1)
+    held = extents(window.extent(ids, np.array(times)))
+    check_inverse(held, ranges((of_each, of_each)), ids.tolist())
+    expected = naive_models.sessions(window, tuples_of(times))
+    assert [[each["i"] for each in session] for session in expected] == [list(extent) for extent in held]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
 from muntin.windows.model import ForwardContext, Window, check_name
@@ -26,6 +28,15 @@ class SessionWindow(Window):
     @property
     def label(self) -> str:
         return f"session({describe(self.gap)})"
+
+    def mapping(self, index: Int64Array, times: Int64Array) -> Int64Array:
+        """The session of each tuple, by its number; `times` are all tuples of a key, in order."""
+        return np.asarray(np.cumsum(np.append(False, np.diff(times) > self.gap)[: len(times)])[index])
+
+    def extent(self, session: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The tuples `[first, end)` of each session."""
+        starts = np.flatnonzero(np.append(True, np.diff(times) > self.gap))
+        return starts[session], np.append(starts[1:], len(times))[session]
 
     def last_ends(self, times: Int64Array) -> Int64Array:
         return times + self.gap
