@@ -130,6 +130,7 @@ def make_plan(
     emit_late: bool = False,
     streaming: bool = False,
     types: Mapping[str, pa.DataType] = TYPES,
+    delay: int | None = None,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -140,6 +141,7 @@ def make_plan(
         shards=shards,
         late_row=pa.struct(list(types.items())) if emit_late else None,
         streaming=streaming,
+        delay=delay,
     )
 
 

@@ -164,24 +164,32 @@ class Stream:
         over_panes: Mapping[str, Aggregation],
         over_tuples: Mapping[str, Aggregation],
         watermark: int = 0,
+        delay: int | None = None,
     ) -> None:
-        """`columns` are those that the query reads; the aggregates over tuples get them in order."""
+        """`columns` are those that the query reads; the aggregates over tuples get them in order.
+
+        With a `delay`, tuples are settled once they are that far behind the latest row, that of the batch included.
+        """
         self._windows, self._keys, self._columns = windows, keys, columns
         self._over_panes, self._over_tuples = over_panes, over_tuples
         self._has_partial = any(isinstance(each, CountWindow) and each.max_wait is not None for each in windows)
-        self._arrived: list[tuple[Row, int]] = []
-        """Every row, and the watermark of the batch before it."""
+        self._arrived: list[tuple[Row, int, int]] = []
+        """Every row, the watermark of the batch before it, and up to where that had settled tuples."""
         self._unclosed: dict[Window, list[Row]] = {each: [] for each in windows if isinstance(each, SessionWindow)}
         self._told: set[Place] = set()
         self._bad_rows = 0
-        self.watermark = watermark
+        self._delay = delay
+        self.watermark = self.settled = watermark
 
     def batch(self, rows: Iterable[Row], watermark: int) -> Batch:
         rows = list(rows)
         timed = [row for row in rows if row["t"] is not None]
-        ends = [self._too_late_from(row) for row in timed]
+        late = [self._is_late(row) for row in timed]
         closed, self.watermark = self.watermark, max(self.watermark, watermark)
-        self._arrived += [(row, closed) for row in timed]
+        self._arrived += [(row, closed, self.settled) for row in timed]
+        self.settled = max(self.settled, self.watermark)
+        if self._delay is not None and timed:
+            self.settled = max(self.settled, max(row["t"] for row in timed) - self._delay)
         for window, unclosed in self._unclosed.items():
             assert isinstance(window, SessionWindow)
             unclosed += [row for row in timed if row["t"] + window.gap > closed]
@@ -192,29 +200,31 @@ class Stream:
         bad_rows, self._bad_rows = self._bad_rows, self._all_bad_rows()
         return Batch(
             answers,
-            late=[row for row, end in zip(timed, ends, strict=True) if end is not None and end <= closed],
-            rows=sum(end is not None for end in ends),
+            late=[row for row, is_late in zip(timed, late, strict=True) if is_late],
+            rows=sum(is_late is not None for is_late in late),
             bad_rows=len(rows) - len(timed) + self._bad_rows - bad_rows,
-            outside_rows=ends.count(None),
-            waiting=sum(row["t"] >= self.watermark for row, _ in self._arrived) if self._settles else 0,
+            outside_rows=late.count(None),
+            waiting=sum(row["t"] >= self.settled for row, _, _ in self._arrived) if self._settles else 0,
         )
 
     @property
     def _settles(self) -> bool:
         return any(not isinstance(each, PaneWindow | SessionWindow) for each in self._windows)
 
-    def _too_late_from(self, row: Row) -> int | None:
-        """The watermark from which on a row counts nowhere; None if no window could ever hold it."""
-        ends: list[int] = []
+    def _is_late(self, row: Row) -> bool | None:
+        """Whether a row counts nowhere because it came too late; None if no window could ever hold it."""
+        in_time: list[bool] = []
         for window in self._windows:
             if isinstance(window, PaneWindow):
-                ends += [place[0] for place in naive.places(row, [window], ())]
+                in_time += [place[0] > self.watermark for place in naive.places(row, [window], ())]
+            elif isinstance(window, SessionWindow):
+                in_time.append(row["t"] + window.gap > self.watermark)
             else:
-                ends.append(row["t"] + (window.gap if isinstance(window, SessionWindow) else 1))
-        return max(ends, default=None)
+                in_time.append(row["t"] >= self.settled)
+        return not any(in_time) if in_time else None
 
     def _settled(self) -> dict[tuple[Any, ...], list[Row]]:
-        in_time = [row for row, closed in self._arrived if closed <= row["t"] < self.watermark]
+        in_time = [row for row, _, settled in self._arrived if settled <= row["t"] < self.settled]
         return {key: in_order(rows, self._columns) for key, rows in by_key(in_time, self._keys).items()}
 
     def _all_bad_rows(self) -> int:
@@ -231,7 +241,7 @@ class Stream:
             found = [
                 (key, held)
                 for key, tuples in self._settled().items()
-                for held in windows_over_tuples(window, tuples, self.watermark)
+                for held in windows_over_tuples(window, tuples, self.settled)
             ]
         places = {(held.end, held.start, window.title, held.window_id, key): held for key, held in found}
         assert len(places) == len(found)
@@ -244,7 +254,7 @@ class Stream:
     def _pane_answers(self, window: PaneWindow) -> Answers:
         """A row counts for a window unless the window had ended by the watermark of the batch before."""
         held: dict[Place, list[Row]] = {}
-        for row, closed in self._arrived:
+        for row, closed, _ in self._arrived:
             for place in naive.places(row, [window], self._keys):
                 if closed < place[0] <= self.watermark and place not in self._told:
                     held.setdefault(place, []).append(row)

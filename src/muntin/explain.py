@@ -80,7 +80,7 @@ def _over_settled(family: OrderedFamily, query: Query) -> list[str]:
     panes = f"panes of {family.pane:,} tuples" if family.pane > 1 else "a leaf for each tuple"
     return [
         f"Settled tuples, {panes} of {_leaf_bytes(family)} bytes: tuples go to the window stage as they are and wait "
-        "there for the watermark; then their order is final, with equal times in the order of their values. "
+        "there until they are settled; then their order is final, with equal times in the order of their values. "
         "The last leaf of every key is kept for ever."
     ]
 

@@ -35,6 +35,8 @@ class Plan:
     """The type of a whole input row, if rows that came too late are to be emitted."""
     streaming: bool
     """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
+    delay: int | None = None
+    """How far behind the latest time a tuple may come, in microseconds, for families that settle tuples."""
 
     @classmethod
     def make(
@@ -48,9 +50,21 @@ class Plan:
         shards: Sequence[int],
         late_row: pa.DataType | None = None,
         streaming: bool = False,
+        delay: int | None = None,
     ) -> Plan:
         layout, families = lay_out(keys, types, windows, aggregates)
-        return cls(time, tuple(windows), dict(types), tuple(keys), layout, families, tuple(shards), late_row, streaming)
+        return cls(
+            time,
+            tuple(windows),
+            dict(types),
+            tuple(keys),
+            layout,
+            families,
+            tuple(shards),
+            late_row,
+            streaming,
+            delay,
+        )
 
     @property
     def over_time(self) -> TimeFamily | None:

@@ -123,6 +123,7 @@ class Query:
             shards=shards,
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
             streaming=self.source.streaming,
+            delay=self.watermark,
         )
 
     def _check_complete(self) -> None:

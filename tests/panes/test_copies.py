@@ -9,6 +9,7 @@ import pytest
 
 from muntin.panes import copies, store
 from muntin.panes.copies import LocalCopies, forget, query_folder
+from muntin.panes.marks import Marks
 from muntin.panes.store import HotCache, PaneStore, Totals
 from tests.builders import MemoryState, lift, make_plan, pane_values, row, sliding
 
@@ -61,7 +62,7 @@ def test_the_store_reads_copies_and_survives_damaged_ones(host: Path, monkeypatc
     def cold() -> PaneStore:
         return PaneStore(plan, "query", 0, state, HotCache(capacity=1))
 
-    cold().commit(table, table, 0, Totals())
+    cold().commit(table, table, Marks.at(0), Totals())
     (name,) = state.values
     original = state.values.pop(name)
     assert cold().table() is not None  # without the state's own value: the copy was read
@@ -70,5 +71,5 @@ def test_the_store_reads_copies_and_survives_damaged_ones(host: Path, monkeypatc
     found = cold().table()
     assert found is not None
     assert pane_values(plan, found) == pane_values(plan, table)
-    cold().commit(None, None, 10**9, Totals())  # all windows have closed
+    cold().commit(None, None, Marks.at(10**9), Totals())  # all windows have closed
     assert not list((query_folder("query") / "0").iterdir())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from muntin.errors import StateError
 from muntin.panes import store as stores
+from muntin.panes.marks import Marks
 from muntin.panes.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.panes.table import merge
 from muntin.plan import Plan
@@ -26,8 +27,8 @@ def open_store(state: MemoryState, plan: Plan = PLAN, cache: HotCache | None = N
 def commit(store: PaneStore, rows: list[Row], watermark: int = 0) -> Header:
     added = lift(PLAN, rows) if rows else None
     present = [each for each in (store.table(), added) if each is not None]
-    table = without_closed(merge(PLAN.layout, present), PLAN, watermark) if present else None
-    return store.commit(table, added, watermark, Totals(rows=len(rows)))
+    table = without_closed(merge(PLAN.layout, present), PLAN, Marks.at(watermark)) if present else None
+    return store.commit(table, added, Marks.at(watermark), Totals(rows=len(rows)))
 
 
 @given(st.lists(strategies.rows(max_size=4), max_size=12), st.integers(2, 4))
@@ -65,7 +66,7 @@ def test_the_number_of_segments_is_logarithmic(batches: int, fanout: int) -> Non
         tiers, power = tiers + 1, power * fanout
     with patch.object(stores, "FANOUT", fanout):
         for _ in range(batches):
-            header = open_store(state, plan).commit(table, table, 0, Totals())
+            header = open_store(state, plan).commit(table, table, Marks.at(0), Totals())
     assert len(header.segments) <= (fanout - 1) * tiers
     assert state.values.keys() == {segment.name for segment in header.segments}
 
@@ -171,7 +172,7 @@ def test_a_damaged_header() -> None:
 
 @given(st.lists(st.builds(Segment, st.text(), *[st.integers(-(2**62), 2**62)] * 4)), st.integers(-(2**62), 2**62))
 def test_header_round_trip(segments: list[Segment], watermark: int) -> None:
-    header = Header("print", 3, "version", watermark, 7, tuple(segments), Totals(1, 2, 3, 4))
+    header = Header("print", 3, "version", watermark, watermark, 7, tuple(segments), Totals(1, 2, 3, 4))
     assert Header.decode(header.encode()) == header
 
 
@@ -183,8 +184,8 @@ def test_open_rows_and_panes(windows: list[PaneWindow], rows: list[Row], waterma
     plan = make_plan(windows, ("k",), ["count", "max_w", "composed"])
     table = lift(plan, rows)
     still_open = [row for row in rows if any(end > watermark for end, *_ in naive.places(row, windows, ()))]
-    kept, late = open_rows(table, plan, watermark)
+    kept, late = open_rows(table, plan, Marks.at(watermark))
     expected = naive_pane_values(plan, still_open)
     check_panes(pane_values(plan, kept), expected)
-    check_panes(pane_values(plan, without_closed(table, plan, watermark)), expected)
+    check_panes(pane_values(plan, without_closed(table, plan, Marks.at(watermark))), expected)
     assert late == len(rows) - len(still_open)

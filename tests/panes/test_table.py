@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from muntin import windows as W
 from muntin.families.family import ALWAYS
 from muntin.panes import table as tables
+from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
 from muntin.plan import Plan
 from muntin.stages.pane_stage import shard_of, split
@@ -160,9 +161,9 @@ def test_one_row(keys: tuple[str, ...]) -> None:
 
 def sessions(plan: Plan, rows: list[Row]) -> PaneTable:
     """The open sessions of rows, as if nothing had been there before."""
-    table, _, _ = absorb(plan, None, lift(plan, rows), ALWAYS, ALWAYS)
-    assert table is not None
-    return table
+    taken = absorb(plan, None, lift(plan, rows), Marks.at(ALWAYS), Marks.at(ALWAYS))
+    assert taken is not None
+    return taken.table
 
 
 def session_counts(plan: Plan, table: PaneTable) -> dict[Any, dict[int, int]]:

@@ -90,7 +90,7 @@ SETS: dict[str, list[W.Window]] = {
 def oracle(windows: Sequence[W.Window], watermark: int = 0) -> Stream:
     named = {name: of for name, (_, of) in AGGREGATES.items()}
     deltas = [window.column for window in windows if isinstance(window, W.DeltaWindow)]
-    return Stream(windows, ["k"], [*READ, *deltas], named, named, watermark)
+    return Stream(windows, ["k"], [*READ, *deltas], named, named, watermark, DELAY)
 
 
 def streamed(windows: Sequence[W.Window], parts: Parts) -> list[Batch]:

@@ -41,8 +41,11 @@ def plans(windows: st.SearchStrategy[list[W.Window]]) -> st.SearchStrategy[Plan]
     return st.builds(make_plan, windows, strategies.KEYS, NAMES, shards=strategies.SHARDS, types=st.just(TYPES))
 
 
+DELAYS = st.none() | st.integers(1, 20)
+
+
 def stream_plans(windows: st.SearchStrategy[list[W.Window]]) -> st.SearchStrategy[Plan]:
-    return st.builds(stream_plan, windows, strategies.KEYS, NAMES, strategies.SHARDS, st.booleans())
+    return st.builds(stream_plan, windows, strategies.KEYS, NAMES, strategies.SHARDS, st.booleans(), DELAYS)
 
 
 def stream_plan(
@@ -51,11 +54,12 @@ def stream_plan(
     names: list[str],
     shards: tuple[int, ...] = (0,),
     emit_late: bool = False,
+    delay: int | None = None,
 ) -> Plan:
     if any(isinstance(window, W.SessionWindow) for window in windows):
         # The order of equal times in a session has tests of its own, below.
         names = [name for name in names if name not in IN_ORDER] or ["count"]
-    return make_plan(windows, keys, names, shards=shards, emit_late=emit_late, streaming=True, types=TYPES)
+    return make_plan(windows, keys, names, shards=shards, emit_late=emit_late, streaming=True, types=TYPES, delay=delay)
 
 
 def of_model(model: str) -> st.SearchStrategy[list[W.Window]]:
@@ -66,7 +70,7 @@ def oracle_of(plan: Plan, watermark: int = 0) -> naive_models.Stream:
     over_panes = aggregations(plan)
     over_tuples = {name: IN_ORDER.get(name, of) for name, of in over_panes.items()}
     columns = [] if plan.layout.tuples is None else plan.layout.tuples.names
-    return naive_models.Stream(plan.windows, plan.keys, columns, over_panes, over_tuples, watermark)
+    return naive_models.Stream(plan.windows, plan.keys, columns, over_panes, over_tuples, watermark, plan.delay)
 
 
 def table_of(plan: Plan, rows: Sequence[Row]) -> naive_models.Batch:
@@ -203,7 +207,7 @@ def check_state(stream: Stream) -> None:
         cold = PaneStore(stream.plan, "query", shard, state, HotCache(capacity=1)).table()
         sizes = [
             [] if each is None else [*map(len, each.leaves), 0 if each.tuples is None else len(each.tuples)]
-            for each in (cold, warm if warm is None else without_closed(warm, stream.plan, header.watermark))
+            for each in (cold, warm if warm is None else without_closed(warm, stream.plan, header.marks))
         ]
         assert sizes[0] == sizes[1] or not any(sizes[0] + sizes[1])
 

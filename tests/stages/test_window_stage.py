@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from muntin.families import time as time_family
 from muntin.panes import store, table
+from muntin.panes.marks import Marks
 from muntin.panes.store import HotCache, PaneStore, without_closed
 from muntin.panes.table import PaneTable
 from muntin.plan import Plan
@@ -99,7 +100,7 @@ def check_state(stream: Stream) -> None:
 
 
 def open_panes(plan: Plan, panes: PaneTable, watermark: int) -> Mapping[Any, Mapping[str, list[Any]]]:
-    return pane_values(plan, without_closed(panes, plan, watermark))
+    return pane_values(plan, without_closed(panes, plan, Marks.at(watermark)))
 
 
 def expected_counts(plan: Plan, rows: list[Row], late: list[Row]) -> dict[str, int]:

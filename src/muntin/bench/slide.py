@@ -52,7 +52,7 @@ class Scale:
 
 FULL = Scale(
     ratios=(1, 10, 60, 600, 3600),
-    ours=Load(KEYS, PER_SECOND, seconds=520, batches=3),
+    ours=Load(KEYS, PER_SECOND, seconds=520, batches=4),
     sparks={
         1: Load(KEYS, PER_SECOND, seconds=100, batches=3),
         10: Load(KEYS, PER_SECOND, seconds=30, batches=3),

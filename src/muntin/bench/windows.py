@@ -72,7 +72,7 @@ class Scale:
 
 
 RATIO_KEYS = 100
-FULL = Scale(keys=(1, 100, 10_000), ratios=(1, 10, 600), seconds=130, batches=3)
+FULL = Scale(keys=(1, 100, 10_000), ratios=(1, 600), seconds=130, batches=4)
 QUICK = Scale(keys=(1, 100), ratios=(), seconds=40, batches=2)
 
 

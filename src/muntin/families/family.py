@@ -14,6 +14,7 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.partial import Partial
 from muntin.arrays import BoolArray, Int64Array, State
+from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.tree import FlatTree
@@ -70,15 +71,19 @@ class Family(ABC):
     outputs: tuple[Output, ...]
 
     settles = False
-    """Whether it needs tuples in their final order: they wait, as they are, until the watermark has passed them."""
+    """Whether it needs tuples in their final order: they wait, as they are, until they are settled."""
 
     def own(self, table: PaneTable) -> tuple[Leaves, ...]:
         """Its leaves."""
         return table.leaves[self.first_set : self.first_set + len(self.leaf_sets)]
 
+    def mark(self, marks: Marks) -> int:
+        """The mark that its windows close with."""
+        return marks.settled if self.settles else marks.watermark
+
     @abstractmethod
     def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
-        """Results of the windows that close when the watermark moves from `after` to `until`, in window order."""
+        """Results of the windows that close when its mark moves from `after` to `until`, in window order."""
 
     @abstractmethod
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
@@ -93,10 +98,12 @@ class Family(ABC):
 class Arrival:
     """The tuples of a batch, in a table's codes of keys."""
 
-    fresh: Tuples
-    """Those that have just arrived, in any order. Some may be too late for some of the windows."""
+    tuples: Tuples
+    """Those that wait and those that have just arrived, in any order."""
+    fresh: BoolArray
+    """Which of them have just arrived. Some may be too late for some of the windows."""
     settled: Tuples
-    """Those between the two watermarks, in order: no other tuple will come between them or before them."""
+    """Those that are settled with this batch, in order: no other tuple will come between them or before them."""
     closed: int
     """The watermark of the batch before."""
 

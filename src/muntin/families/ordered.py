@@ -1,6 +1,6 @@
 """Windows over settled tuples: count, slide by tuple and slide by time.
 
-Behind the watermark the order of a key's tuples is final, so every tuple gets its number. Count windows need only
+Once tuples are settled their order is final, so every tuple gets its number. Count windows need only
 panes of `gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case); the hybrids, whose windows may begin
 at any tuple, need a leaf for each. A leaf stands at the number of its first tuple. The last leaf of a key is kept for
 ever: it knows how many tuples the key has had.

@@ -36,7 +36,7 @@ class SessionFamily(TupleFamily):
         return window.gap
 
     def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
-        tuples = arrival.fresh.take(arrival.fresh.time + self.gap > arrival.closed)
+        tuples = arrival.tuples.take(arrival.fresh & (arrival.tuples.time + self.gap > arrival.closed))
         if not len(tuples):
             return None
         tuples = tuples.in_order()

@@ -22,7 +22,7 @@ from muntin.errors import StateError
 from muntin.families.family import NEVER_MORE
 from muntin.panes import packed
 from muntin.panes.copies import LocalCopies
-from muntin.panes.grid import last_ends
+from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.plan import Plan
 
@@ -81,9 +81,15 @@ class Header:
     """A new random name for every commit: a copy with another version is a copy of something else."""
     watermark: int
     """Up to where windows have closed, in microseconds."""
+    settled: int
+    """Up to where tuples have been settled, where windows need their final order."""
     next_segment: int = 0
     segments: tuple[Segment, ...] = ()
     totals: Totals = field(default_factory=Totals)
+
+    @property
+    def marks(self) -> Marks:
+        return Marks(self.watermark, self.settled)
 
     def encode(self) -> bytes:
         return packed.pack_header(asdict(self))
@@ -138,14 +144,15 @@ class PaneStore:
         if cached is not None:
             return cached
         table = self._merged(self.header.segments)
-        return None if table is None else without_closed(table, self._plan, self.header.watermark)
+        return None if table is None else without_closed(table, self._plan, self.header.marks)
 
-    def commit(self, table: PaneTable | None, added: PaneTable | None, watermark: int, counted: Totals) -> Header:
+    def commit(self, table: PaneTable | None, added: PaneTable | None, marks: Marks, counted: Totals) -> Header:
         """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
         header = replace(
             self.header,
             version=uuid.uuid4().hex,
-            watermark=watermark,
+            watermark=marks.watermark,
+            settled=marks.settled,
             totals=self.header.totals.plus(counted),
         )
         header = self._drop_closed(header)
@@ -163,7 +170,7 @@ class PaneStore:
         stored = self._backend.read_header()
         shards = len(self._plan.shards)
         if stored is None:
-            return Header(self._plan.fingerprint, shards, version="", watermark=0)
+            return Header(self._plan.fingerprint, shards, version="", watermark=0, settled=0)
         header = Header.decode(stored)
         if header.shards != shards:
             raise StateError(
@@ -210,7 +217,7 @@ class PaneStore:
             if len(tail) < FANOUT:
                 return header
             # All there is: the table in memory is their fold already.
-            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.watermark)
+            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.marks)
             for segment in tail:
                 self._delete(segment)
             header = replace(header, segments=segments[: -len(tail)])
@@ -228,9 +235,9 @@ class PaneStore:
         header = replace(header, segments=())
         return self._append(header, compacted(self._plan.layout, table, slack=0), tier) if table.size else header
 
-    def _open_part(self, segments: tuple[Segment, ...], watermark: int) -> PaneTable | None:
+    def _open_part(self, segments: tuple[Segment, ...], marks: Marks) -> PaneTable | None:
         part = self._merged(segments)
-        return None if part is None else without_closed_of_part(part, self._plan, watermark)
+        return None if part is None else without_closed_of_part(part, self._plan, marks)
 
     def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
         tables = [self._read(segment) for segment in segments]
@@ -260,13 +267,13 @@ def _parts(name: str, size: int) -> list[tuple[str, int]]:
     return [(name if at == 0 else f"{name}.{at // PART_BYTES}", at) for at in range(0, size, PART_BYTES)]
 
 
-def without_closed(table: PaneTable, plan: Plan, watermark: int) -> PaneTable:
-    """The table without what no window needs that has not closed by the watermark."""
-    kept = [mask for family in plan.families for mask in family.open(family.own(table), watermark)]
-    return table.filter(kept, None if table.tuples is None else table.tuples.time >= watermark)
+def without_closed(table: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
+    """The table without what no window needs that has not closed."""
+    kept = [mask for family in plan.families for mask in family.open(family.own(table), family.mark(marks))]
+    return table.filter(kept, _waiting(table, marks))
 
 
-def without_closed_of_part(part: PaneTable, plan: Plan, watermark: int) -> PaneTable:
+def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
     """A part of a table without what no window needs, as far as the part can tell.
 
     Which settled tuples are needed goes by their number from the end, and that the whole table knows.
@@ -274,22 +281,25 @@ def without_closed_of_part(part: PaneTable, plan: Plan, watermark: int) -> PaneT
     kept: list[BoolArray] = []
     for family in plan.families:
         own = family.own(part)
-        kept += [np.ones(len(each), bool) for each in own] if family.settles else family.open(own, watermark)
-    return part.filter(kept, None if part.tuples is None else part.tuples.time >= watermark)
+        kept += [np.ones(len(each), bool) for each in own] if family.settles else family.open(own, marks.watermark)
+    return part.filter(kept, _waiting(part, marks))
 
 
-def open_rows(table: PaneTable, plan: Plan, watermark: int) -> tuple[PaneTable, int]:
+def _waiting(table: PaneTable, marks: Marks) -> BoolArray | None:
+    return None if table.tuples is None else table.tuples.time >= marks.settled
+
+
+def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, int]:
     """What has arrived without what came too late for all of its windows, and how many tuples that was."""
+    late_rows = 0
     if table.tuples is not None:
-        late = last_ends(table.tuples.time, plan.windows) <= watermark
+        late = marks.too_late(table.tuples.time, plan.windows)
         table = table.only(tuples=~late)
         late_rows = int(late.sum())
-    else:
-        late_rows = 0
     family = plan.over_time
     if family is None:
         return table, late_rows
-    kept = family.open(family.own(table), watermark)
+    kept = family.open(family.own(table), marks.watermark)
     if table.tuples is None:
         late_rows = int(np.sum(table.panes.state[0][~kept[0]]))
     rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]

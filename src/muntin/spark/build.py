@@ -29,8 +29,8 @@ def build(query: Query) -> DataFrame:
     if query.source.streaming:
         # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
         # stream. Without the column, Spark does not judge the packed rows themselves by it.
-        packed_rows = packed_rows.withWatermark("latest", f"{query.watermark} microseconds")
-    panes = packed_rows.drop("latest").groupBy("shard")
+        packed_rows = packed_rows.withWatermark("latest_time", f"{query.watermark} microseconds")
+    panes = packed_rows.drop("latest_time").groupBy("shard")
     if query.source.streaming:
         atexit.register(forget, identity)
         staged = panes.transformWithStateInPandas(

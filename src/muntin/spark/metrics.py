@@ -42,7 +42,7 @@ class Progress:
     panes: int = 0
     """Panes of keys that open windows still need."""
     tuples: int = 0
-    """Tuples that wait until the watermark has passed them, for windows that need them in their final order."""
+    """Tuples that wait to be settled, for windows that need them in their final order."""
     hot_bytes: int = 0
     state_bytes: int = 0
     segments: int = 0

@@ -18,7 +18,8 @@ PACKED = T.StructType(
         T.StructField("outside_rows", T.LongType()),
         T.StructField("panes", T.BinaryType()),
         T.StructField("late_candidates", T.BinaryType()),
-        T.StructField("latest", T.TimestampType()),
+        T.StructField("latest", T.LongType()),
+        T.StructField("latest_time", T.TimestampType()),
     ]
 )
 """`PackedPanes`, column by column."""
@@ -31,7 +32,8 @@ _ARROW = pa.schema(
         ("outside_rows", pa.int64()),
         ("panes", pa.binary()),
         ("late_candidates", pa.binary()),
-        ("latest", pa.timestamp("us", tz="UTC")),
+        ("latest", pa.int64()),
+        ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
 

@@ -126,9 +126,9 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
-    columns = ("shard", "rows", "bad_rows", "outside_rows", "panes", "late_candidates")
-    for shard, rows, bad_rows, outside_rows, panes, late in zip(*(frame[name] for name in columns), strict=True):
-        yield PackedPanes(int(shard), int(rows), int(bad_rows), int(outside_rows), _or_none(panes), _or_none(late))
+    columns = ("shard", "rows", "bad_rows", "outside_rows", "panes", "late_candidates", "latest")
+    for shard, rows, bad, outside, panes, late, latest in zip(*(frame[name] for name in columns), strict=True):
+        yield PackedPanes(int(shard), int(rows), int(bad), int(outside), _or_none(panes), _or_none(late), int(latest))
 
 
 def _or_none(value: Any) -> bytes | None:

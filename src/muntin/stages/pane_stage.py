@@ -51,7 +51,12 @@ class PackedPanes:
     late_candidates: bytes | None
     """Whole rows, for the window stage to emit those that turn out to be late."""
     latest: int = NO_TIME
-    """The latest event time that the task has seen, in microseconds: what the watermark follows."""
+    """The latest event time that the task has seen, in microseconds."""
+
+    @property
+    def latest_time(self) -> int:
+        """The same as a time: what Spark's watermark follows."""
+        return self.latest
 
 
 @dataclass

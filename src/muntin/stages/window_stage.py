@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import BoolArray, run_starts
 from muntin.families.family import ALWAYS, NEVER_MORE, Arrival
 from muntin.panes import packed
-from muntin.panes.grid import last_ends
+from muntin.panes.marks import Marks
 from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed, without_closed_of_part
-from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.plan import Plan
 from muntin.stages.pane_stage import PackedPanes
 
@@ -61,25 +62,36 @@ class WindowStage:
         A row counts for a window unless that window's end was at or before the watermark of the batch before this
         one: `closed`. The shard hears of every batch in which the watermark moved, so that is what its header says.
         """
-        closed = self.store.header.watermark
-        watermark = max(watermark, closed)
         before = self.store.table()
+        closed = self.store.header.marks
+        arrived = list(arrived)
+        now = self._now(arrived, closed, watermark)
         arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
-        table, added, bad_rows = absorb(self.plan, before, arrived_table, closed, watermark)
-        counted = replace(counted, bad_rows=counted.bad_rows + bad_rows)
-        if table is not None and table.size and watermark > closed:
-            for batch in answers(self.plan, table, closed, watermark):
+        taken = absorb(self.plan, before, arrived_table, closed, now)
+        table, added = None, None
+        if taken is not None:
+            counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
+            for batch in answers(self.plan, taken.table, closed, now):
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
-            table = compacted(self.plan.layout, without_closed(table, self.plan, watermark))
-            added = None if added is None else without_closed_of_part(added, self.plan, watermark)
-        header = self.store.commit(table, added, watermark, counted)
+            table = without_closed(taken.table, self.plan, now)
+            added = additions(self.plan, taken, table, now)
+            table = compacted(self.plan.layout, table)
+        header = self.store.commit(table, added, now, counted)
         self.metrics.count(counted, header.totals)
         self._measure(table, header)
 
+    def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
+        """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
+        watermark = max(watermark, closed.watermark)
+        settled = max(watermark, closed.settled)
+        if self.plan.delay is not None:
+            settled = max([settled, *(each.latest - self.plan.delay for each in arrived)])
+        return Marks(watermark, settled)
+
     def _take_in(
-        self, arrived: Iterable[PackedPanes], closed: int
+        self, arrived: Iterable[PackedPanes], closed: Marks
     ) -> tuple[PaneTable | None, Totals, list[pa.RecordBatch]]:
         """The panes that arrived in time as one table, the counts, and the rows that came too late."""
         tables, rows, late_rows, bad_rows, outside_rows = [], 0, 0, 0, 0
@@ -109,38 +121,76 @@ class WindowStage:
         metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
 
 
-def absorb(
-    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: int, watermark: int
-) -> tuple[PaneTable | None, PaneTable | None, int]:
-    """The table with what arrived, what was added to it, and how many tuples a family set aside."""
+@dataclass(frozen=True)
+class Taken:
+    """A table with what arrived, and what of it is new."""
+
+    table: PaneTable
+    arrived: PaneTable | None
+    """The panes that arrived, and the tuples that wait."""
+    made: tuple[PaneTable, ...]
+    """What the families made of tuples, in the table's codes of keys."""
+    bad_rows: int
+    """How many tuples a family set aside."""
+
+
+def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks) -> Taken | None:
+    """Take in what arrived; None if there is nothing at all."""
     present = [each for each in (before, arrived) if each is not None]
     if not present:
-        return None, None, 0
+        return None
     table = merge(plan.layout, present)
     if table.tuples is None:
-        return table, arrived, 0
+        return Taken(table, arrived, (), 0)
     fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
-    settled = (table.tuples.time >= closed) & (table.tuples.time < watermark)
-    arrival = Arrival(
-        fresh=table.tuples.take(fresh),
-        settled=table.tuples.take(settled).in_order() if plan.settles else table.tuples.take(np.zeros(0, np.int64)),
-        closed=closed,
-    )
+    settled = (table.tuples.time >= closed.settled) & (table.tuples.time < now.settled) & plan.settles
+    arrival = Arrival(table.tuples, fresh, table.tuples.take(settled).in_order(), closed.watermark)
     absorbed = [each for family in plan.over_tuples if (each := family.absorb(plan, table, arrival)) is not None]
-    waiting = (table.tuples.time >= watermark) & plan.settles
-    kept = table.only(tuples=waiting)
-    made = [each.table for each in absorbed]
-    new = [compacted(plan.layout, each, slack=0) for each in made]  # without the keys that nothing happened to
-    if arrived is not None:
-        new.insert(0, arrived.only(tuples=waiting[fresh]))
-    added = merge(plan.layout, new, overlay=True) if new else None
-    return merge(plan.layout, [kept, *made], overlay=True), added, sum(each.bad_rows for each in absorbed)
+    waiting = (table.tuples.time >= now.settled) & plan.settles
+    made = tuple(each.table for each in absorbed)
+    return Taken(
+        table=merge(plan.layout, [table.only(tuples=waiting), *made], overlay=True),
+        arrived=None if arrived is None else arrived.only(tuples=waiting[fresh]),
+        made=made,
+        bad_rows=sum(each.bad_rows for each in absorbed),
+    )
 
 
-def answers(plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
-    """Results of all windows that close when the watermark moves from `after` to `until`."""
+def additions(plan: Plan, taken: Taken, table: PaneTable, now: Marks) -> PaneTable | None:
+    """What has to be written: what is new and still in the table, which has been freed of what no window needs."""
+    new = [] if taken.arrived is None else [taken.arrived]
+    for made in taken.made:
+        kept = [
+            _still_there(own, left) if family.settles else np.ones(len(own), dtype=bool)
+            for family in plan.families
+            for own, left in zip(family.own(made), family.own(table), strict=True)
+        ]
+        new.append(compacted(plan.layout, made.filter(kept), slack=0))  # without the keys that nothing happened to
+    if not new:
+        return None
+    return without_closed_of_part(merge(plan.layout, new, overlay=True), plan, now)
+
+
+def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
+    """Of a key's numbered tuples, the windows need those from some number on."""
+    if not len(leaves):
+        return np.zeros(0, dtype=bool)
+    first = np.full(int(leaves.key.max()) + 1, np.iinfo(np.int64).max)
+    starts = run_starts(left.key)
+    starts = starts[left.key[starts] < len(first)]
+    first[left.key[starts]] = left.time[starts]
+    return leaves.time >= first[leaves.key]
+
+
+def answers(plan: Plan, table: PaneTable, closed: Marks, now: Marks) -> Iterator[pa.RecordBatch]:
+    """Results of all windows that close with this batch."""
     for family in plan.families:
-        yield from family.answers(plan, table, after, until)
+        if family.mark(now) > family.mark(closed):
+            yield from family.answers(plan, table, family.mark(closed), family.mark(now))
+
+
+ALL_TIMES = Marks.at(ALWAYS), Marks.at(NEVER_MORE)
+"""A table is a stream whose only batch moves the marks from before all times to behind them."""
 
 
 def answer_table(
@@ -156,18 +206,18 @@ def answer_table(
         if each.panes is not None:
             tables.append(packed.unpack(plan.layout, each.panes))
     if tables:
-        table, _, bad_rows = absorb(plan, None, merge(plan.layout, tables), ALWAYS, NEVER_MORE)
-        metrics.bad_rows += bad_rows
-        assert table is not None
-        for batch in answers(plan, table, ALWAYS, NEVER_MORE):
+        taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
+        assert taken is not None, "there are tables"
+        metrics.bad_rows += taken.bad_rows
+        for batch in answers(plan, taken.table, *ALL_TIMES):
             metrics.results += batch.num_rows
             yield batch
 
 
-def late_results(plan: Plan, rows: pa.Table, closed: int) -> list[pa.RecordBatch]:
+def late_results(plan: Plan, rows: pa.Table, closed: Marks) -> list[pa.RecordBatch]:
     """Rows that count nowhere, as results without a window: the keys, and the whole row in `late`."""
     times = np.asarray(rows.column(plan.time).cast(pa.int64()))
-    late = rows.filter(pa.array(last_ends(times, plan.windows) <= closed))
+    late = rows.filter(pa.array(closed.too_late(times, plan.windows)))
     assert plan.late_row is not None
     schema = plan.result_schema
     batches = []

@@ -100,8 +100,8 @@ class PaneWindow(Window):
 class TupleWindow(Window):
     """Windows that depend on the tuples themselves: per key, over tuples in event-time order.
 
-    Tuples are settled once the watermark has passed them. A tuple behind the watermark would change the numbers of
-    those that have been settled, so it is too late.
+    Tuples are settled once they are further behind the latest one than the watermark allows. A tuple that comes behind
+    that would change the numbers of those that have been settled, so it is too late.
     """
 
     def last_ends(self, times: Int64Array) -> Int64Array:
