@@ -256,7 +256,7 @@ def _compacted_dictionary(
 
 def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
     """Leaves in order, and one of each (key, pane) where the set has one."""
-    if not len(leaves):
+    if _in_order(leaves):
         return leaves
     # Equal times of a per-tuple set go by their states: a fixed tie-break, whatever the order of arrival.
     ties = leaves.state if leaf_set.per_tuple else ()
@@ -268,6 +268,12 @@ def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
     if len(starts) == len(leaves):
         return leaves
     return Leaves(leaves.key[starts], leaves.time[starts], leaf_set.reduce(leaves.state, starts))
+
+
+def _in_order(leaves: Leaves) -> bool:
+    """Whether every leaf comes behind the one before it, as where new tuples of a single key follow the old ones."""
+    later = (leaves.key[1:] == leaves.key[:-1]) & (leaves.time[1:] > leaves.time[:-1])
+    return bool(np.all(later | (leaves.key[1:] > leaves.key[:-1])))
 
 
 def sort_order(key: Int64Array, time: Int64Array, ties: State = ()) -> Int64Array:
