@@ -64,7 +64,7 @@ FULL = Scale(
 )
 QUICK = Scale(
     ratios=(1, 60, 600, 3600),
-    ours=Load(KEYS, PER_SECOND, seconds=130, batches=2),
+    ours=Load(KEYS, PER_SECOND, seconds=90, batches=2),
     sparks={
         60: Load(KEYS, PER_SECOND, seconds=5, batches=2),
         600: Load(KEYS // 50, PER_SECOND, seconds=20, batches=1),
