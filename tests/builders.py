@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +15,13 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
+from muntin.families import family, session
+from muntin.families import time as time_family
+from muntin.panes import store
 from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
 from muntin.plan import Plan
+from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
 from tests import naive
@@ -253,6 +259,36 @@ class MemoryState:
         return MemoryState(self.header, dict(self.values))
 
 
+Found: TypeAlias = tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]
+"""The results of every shard, and all late rows."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One batch. Times are relative to the watermark before it, so that every batch has late and early rows."""
+
+    rows: list[Row]
+    advance: int
+    tasks: int
+    cold: bool
+    """Whether the shards come to a worker that has never seen them."""
+    replay: bool
+    """Whether the batch fails after its work is done and before it commits, and runs again."""
+
+
+@contextmanager
+def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
+    """Fold, rewrite and slice early."""
+    with (
+        patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
+        patch.object(family, "MOST_ANSWERS", most),
+        patch.object(session, "MOST_ANSWERS", most),
+        patch.object(time_family, "MOST_ANSWERS", most),
+        patch.object(pane_stage, "FLUSH_LEAVES", most),
+    ):
+        yield
+
+
 class Stream:
     """A streaming query without an engine: both stages, and for every shard its state."""
 
@@ -265,10 +301,7 @@ class Stream:
     def store(self, shard: int) -> PaneStore:
         return PaneStore(self.plan, "query", shard, self.states[shard], self.cache)
 
-    def batch(
-        self, rows: Sequence[Row], watermark: int, tasks: int = 1
-    ) -> tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]:
-        """The results of every shard, and all late rows."""
+    def batch(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Found:
         sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         results, late = [], []
         for shard, share in by_shard(self.plan, sent).items():
@@ -278,6 +311,16 @@ class Stream:
             late += too_late
             self.metrics[shard] = stage.metrics
         return results, late
+
+    def run(self, step: Step, rows: Sequence[Row], watermark: int) -> Found:
+        """A batch as the step says, of these rows."""
+        if step.cold:
+            self.cache = HotCache(capacity=8)
+        if step.replay:
+            before = self.snapshot()
+            self.batch(rows, watermark, step.tasks)
+            self.restore(before)  # the cache still has what was never committed
+        return self.batch(rows, watermark, step.tasks)
 
     def snapshot(self) -> dict[int, MemoryState]:
         return {shard: state.copy() for shard, state in self.states.items()}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from tests.builders import cumulative, sliding, us
+from tests.builders import Step, cumulative, sliding, us
 from tests.naive import Row
 
 T = TypeVar("T")
@@ -119,3 +119,9 @@ def grown(row: Row, d: int | None, e: float | None) -> Row:
     """The row with δ that lie `d` and `e` off its time."""
     time = row["t"] or 0
     return {**row, "d": None if d is None else time // 2 + d, "e": None if e is None else time / 4 + e}
+
+
+def steps(rows: st.SearchStrategy[list[Row]], advances: Sequence[int], max_size: int) -> st.SearchStrategy[list[Step]]:
+    """The batches of a stream."""
+    step = st.builds(Step, rows, st.sampled_from(advances), st.integers(1, 2), st.booleans(), st.booleans())
+    return sized_lists(step, min_size=0, max_size=max_size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +21,8 @@ from muntin.stages import pane_stage
 from tests import naive, strategies
 from tests.builders import (
     CASES,
+    Found,
+    Step,
     Stream,
     aggregations,
     check,
@@ -32,7 +33,7 @@ from tests.builders import (
     row,
     sliding,
 )
-from tests.naive import Place, Row
+from tests.naive import Row
 
 NAMES = st.lists(st.sampled_from(list(CASES)), min_size=1, max_size=4, unique=True)
 PLANS = st.builds(
@@ -46,42 +47,9 @@ PLANS = st.builds(
 )
 
 
-@dataclass(frozen=True)
-class Step:
-    """One batch. Times are relative to the watermark before it, so that every batch has late and early rows."""
-
-    rows: list[Row]
-    advance: int
-    tasks: int
-    cold: bool
-    """Whether the shards come to a worker that has never seen them."""
-    replay: bool
-    """Whether the batch fails after its work is done and before it commits, and runs again."""
-
-
-STEPS = strategies.sized_lists(
-    st.builds(
-        Step,
-        strategies.rows(st.none() | st.integers(-40, 50), max_size=6),
-        st.sampled_from([0, 0, 1, 7, 30, 100]),
-        st.integers(1, 2),
-        st.booleans(),
-        st.booleans(),
-    ),
-    min_size=0,
-    max_size=9,
+STEPS = strategies.steps(
+    strategies.rows(st.none() | st.integers(-40, 50), max_size=6), [0, 0, 1, 7, 30, 100], max_size=9
 )
-Found = tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]
-
-
-def run(stream: Stream, step: Step, rows: list[Row], watermark: int) -> Found:
-    if step.cold:
-        stream.cache = HotCache(capacity=8)
-    if step.replay:
-        before = stream.snapshot()
-        stream.batch(rows, watermark, step.tasks)
-        stream.restore(before)  # the cache still has what was never committed
-    return stream.batch(rows, watermark, step.tasks)
 
 
 def check_state(stream: Stream) -> None:
@@ -131,7 +99,7 @@ def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: 
         for step in [*steps, closing]:
             rows = [row if row["t"] is None else {**row, "t": row["t"] + oracle.watermark} for row in step.rows]
             watermark = oracle.watermark + step.advance
-            found, late = run(stream, step, rows, watermark)
+            found, late = stream.run(step, rows, watermark)
             expected, expected_late = oracle.batch(rows, watermark)
             for share in found:
                 check_window_order(share)
