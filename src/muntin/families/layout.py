@@ -21,8 +21,6 @@ from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
 ROW_COUNT = Count(None, None)
 """Kept in every leaf, first: it says how many tuples stand behind it, and that there are some."""
 
-Numbered = tuple[int, Window]
-
 
 def lay_out(
     keys: Sequence[str],

@@ -52,6 +52,11 @@ class Numbered:
         last[self.last] = True
         return last
 
+    @cached_property
+    def by_number(self) -> LeafIndex:
+        """Shared by all count windows."""
+        return LeafIndex(self.leaves.key, self.leaves.time)
+
     def of_key(self, per_key: Int64Array) -> Int64Array:
         """What is known per key, for every leaf."""
         return np.repeat(per_key, self.lengths)
@@ -191,7 +196,7 @@ def _complete(window: CountWindow, leaves: Numbered, after: int) -> Found:
     count = np.maximum(window.complete(leaves.behind[leaves.last]) - first, 0)
     ids, of = expand(first, count)
     key = leaves.leaves.key[leaves.starts][of]
-    begin, end = LeafIndex(leaves.leaves.key, leaves.leaves.time).ranges(key, *window.extent(ids))
+    begin, end = leaves.by_number.ranges(key, *window.extent(ids))
     new = leaves.last_time[end - 1] >= after
     ids, begin, end = ids[new], begin[new], end[new]
     return Found(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
@@ -206,7 +211,7 @@ def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until:
     ids = window.complete(leaves.behind[at])
     started = ids * window.slide < leaves.behind[at]
     at, ids = at[started], ids[started]
-    begin, _ = LeafIndex(leaves.leaves.key, leaves.leaves.time).ranges(leaves.leaves.key[at], *window.extent(ids))
+    begin, _ = leaves.by_number.ranges(leaves.leaves.key[at], *window.extent(ids))
     return Found(ids, begin, at + 1, leaves.first_time[begin], leaves.last_time[at], partial=True)
 
 

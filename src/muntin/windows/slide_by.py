@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.arrays import Int64Array
+from muntin.arrays import BoolArray, Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
 from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
 
@@ -43,7 +43,7 @@ class SlideByTuple(TupleWindow):
         """The tuple that triggers each window."""
         return (window_id + 1) * self.every - 1
 
-    def is_trigger(self, index: Int64Array) -> Int64Array:
+    def is_trigger(self, index: Int64Array) -> BoolArray:
         return np.asarray((index + 1) % self.every == 0)
 
     def triggered(self, index: Int64Array) -> Int64Array:
