@@ -278,8 +278,9 @@ class Step:
 
 @contextmanager
 def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
-    """Fold, rewrite and slice early."""
+    """Fold, rewrite and slice early, and answer from pieces however many edges windows have."""
     with (
+        patch.object(family, "FEW_EDGES", 0),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(family, "MOST_ANSWERS", most),
         patch.object(session, "MOST_ANSWERS", most),

@@ -68,6 +68,8 @@ class Count(Partial):
         return (self.column,) if self.column is not None else ()
 
     def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
         (groups,) = rows.select(self.inputs, self.where)
         return (np.bincount(groups, minlength=rows.group_count),)
 
@@ -98,6 +100,8 @@ class FloatSum(ColumnPartial):
         return (Field("float64"),)
 
     def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.one_by_one(self.inputs, self.where, rows.numbers(self.column), 0),)
         groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
         return (_sums(groups, weights, rows.group_count),)
 

@@ -12,10 +12,13 @@ from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
 class Rows:
     """Tuples with the group that each belongs to: `groups[i]` in `range(group_count)` is the (key, pane) of row i."""
 
-    def __init__(self, batch: pa.RecordBatch, times: Int64Array, groups: Int64Array, group_count: int) -> None:
+    def __init__(self, batch: pa.RecordBatch, times: Int64Array, groups: Int64Array | None, group_count: int) -> None:
+        """`groups` may be left out where every row is a group of its own, in order."""
         self.batch = batch
         self.times = times
-        self.groups = groups
+        self.one_each = groups is None
+        """Then there is nothing to add up: a partial is its row."""
+        self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
@@ -50,6 +53,11 @@ class Rows:
             present = [mask for mask in masks if mask is not None]
             self._masks[key] = np.logical_and.reduce(present) if present else None
         return self._masks[key]
+
+    def one_by_one(self, columns: tuple[str, ...], where: str | None, values: Array, nothing: int) -> Array:
+        """Where every row is a group: its value, or what there is of no row."""
+        mask = self.mask(columns, where)
+        return values if mask is None else np.where(mask, values, values.dtype.type(nothing))
 
     def select(self, columns: tuple[str, ...], where: str | None, *arrays: Array) -> tuple[Array, ...]:
         """The groups and `arrays`, restricted to the rows that count."""

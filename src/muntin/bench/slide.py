@@ -89,7 +89,7 @@ class _Bench:
         self._plain.conf.set(PARTITIONS, str(partitions(running.spark)))
         self._scale = scale
         self._place = running.place
-        running.steps(4 + len(scale.ratios) + len(scale.sparks) + len(scale.compared))
+        running.steps(3 + 2 * len(scale.ratios) + len(scale.sparks) + len(scale.compared))
 
     def run(self) -> tuple[list[Record], Draw]:
         main = self._place / "main"
@@ -97,20 +97,25 @@ class _Bench:
             write_batches(main, self._scale.ours)
         with self._running.step("warming up"):
             self._warm_up()
-        # Before and after Muntin, so that neither has the quieter machine or the warmer JVM.
+        # A pass-through before and after every run of Muntin, so that neither has the quieter machine.
         through = [self._through(main)]
-        ours = {ratio: self._ours(main, ratio) for ratio in self._scale.ratios}
+        ours = {}
+        for ratio in self._scale.ratios:
+            ours[ratio] = self._ours(main, ratio)
+            through.append(self._through(main))
         peaks = worker_peaks()
-        through.append(self._through(main))
+        beside = {
+            ratio: median(before.rates + after.rates)
+            for ratio, before, after in zip(ours, through[:-1], through[1:], strict=True)
+        }
         sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.sparks.items()}
         differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
-        limit = median(rate for each in through for rate in each.rates)
         curves = {
             "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
             "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
-            "rows to Python, nothing else": dict.fromkeys(self._scale.ratios, limit),
+            "rows to Python, nothing else": beside,
         }
-        return _records(limit, ours, sparks, differences, peaks), partial(draw, curves)
+        return _records(beside, ours, sparks, differences, peaks), partial(draw, curves)
 
     def _warm_up(self) -> None:
         """A short run of each system, so that none of the measured ones pays for starting the JVM and the workers."""
@@ -185,7 +190,7 @@ def _differences(ours: DataFrame, sparks: DataFrame) -> int:
 
 
 def _records(
-    through: float,
+    through: dict[int, float],
     ours: dict[int, Measured],
     sparks: dict[int, Measured],
     differences: dict[int, int],
@@ -207,8 +212,8 @@ def _records(
         Record(
             name=f"size/slide {ratio}: time against a pass-through",
             rows_per_s=ours[ratio].rows_per_s,
-            baseline=through,
-            ratio=through / ours[ratio].rows_per_s,
+            baseline=through[ratio],
+            ratio=through[ratio] / ours[ratio].rows_per_s,
             target=1.3,
             better="lower",
             baseline_name="pass-through",

@@ -70,7 +70,7 @@ class DeltaFamily(TupleFamily):
         if not len(tuples):
             return Absorbed(self.table_of(plan.layout, table, self.leaf_set.empty(), {}), bad)
         run = _runs(tuples, before)
-        rows = Rows(tuples.columns, tuples.time, np.arange(len(tuples)), len(tuples))
+        rows = Rows(tuples.columns, tuples.time, None, len(tuples))
         state = self.leaf_set.lift(rows)[:_DELTA] + self._registers(deltas, run, before)
         number = positions_in_runs(run.begin, len(tuples))
         number += np.repeat(run.before(before.behind, 0), run.end - run.begin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -145,9 +145,10 @@ class TupleFamily(Family):
         used = self._used_parts
         in_tree = LeafSet(tuple(partial for partial, _ in used))
         state = self.own(table)[0].state
-        tree = FlatTree(
-            tuple(column for _, fields in used for column in state[fields]), in_tree.combine, int((end - begin).max())
+        leaves, begin, end = pieces(
+            tuple(column for _, fields in used for column in state[fields]), in_tree.reduce, begin, end
         )
+        tree = FlatTree(leaves, in_tree.combine, int((end - begin).max()))
         for first in range(0, len(order), MOST_ANSWERS):
             chosen = order[first : first + MOST_ANSWERS]
             combined = tree.ranges(begin[chosen], end[chosen])
@@ -171,6 +172,25 @@ class TupleFamily(Family):
                 states = [tuple(rest) if held is None else tuple(column[held] for column in rest)]
             columns.append(lowered(output, states, held, len(answers.key), table))
         return result_batch(plan, table, answers, columns)
+
+
+FEW_EDGES = 8
+"""Windows with fewer edges than one in so many leaves are answered from pieces of several leaves."""
+
+
+def pieces(
+    leaves: State, reduce: Callable[[State, Int64Array], State], begin: Int64Array, end: Int64Array
+) -> tuple[State, Int64Array, Int64Array]:
+    """The leaves between neighbouring edges of windows as one, and the windows as ranges of those.
+
+    Where every tuple has a leaf and windows are few, that is one pass instead of all the levels of a tree.
+    """
+    if 2 * len(begin) * FEW_EDGES > len(leaves[0]):
+        return leaves, begin, end
+    edges = np.unique(np.concatenate([begin, end]))
+    starts = edges[:-1] if edges[-1] == len(leaves[0]) else edges
+    reduced = reduce(tuple(column[starts[0] :] for column in leaves), starts - starts[0])
+    return reduced, np.searchsorted(edges, begin), np.searchsorted(edges, end)
 
 
 def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, length: int, table: PaneTable) -> pa.Array:

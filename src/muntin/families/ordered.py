@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_starts
+from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_starts, search
 from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
@@ -38,8 +38,11 @@ class Numbered:
         self.starts = run_starts(leaves.key)
         self.lengths = np.diff(self.starts, append=len(leaves))
         self.first_time, self.last_time = leaves.state[FIRST_TIME], leaves.state[LAST_TIME]
-        self.behind = leaves.time + leaves.state[ROW_COUNT_FIELD]
+
+    @cached_property
+    def behind(self) -> Int64Array:
         """The number of the tuple behind each leaf."""
+        return self.leaves.time + self.leaves.state[ROW_COUNT_FIELD]
 
     @cached_property
     def last(self) -> Int64Array:
@@ -102,6 +105,10 @@ class OrderedFamily(TupleFamily):
         if not len(tuples):
             return None
         start = self._leaf_of_each(tuples, Numbered(self.own(table)[0]))
+        if self.pane == 1:
+            rows = Rows(tuples.columns, tuples.time, None, len(tuples))
+            leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
+            return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
         groups = np.zeros(len(tuples), dtype=np.int64)
         groups[first[1:]] = 1
@@ -216,11 +223,16 @@ def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until:
 
 
 def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Found:
-    at = np.flatnonzero(window.is_trigger(leaves.leaves.time) & (leaves.last_time >= after))
+    # Every tuple has a leaf, and those of a key have consecutive numbers: so triggers are `every` leaves apart.
+    number = leaves.leaves.time[leaves.starts]
+    first = leaves.starts + (window.every - 1 - number) % window.every
+    steps, run = expand(np.zeros(len(first), dtype=np.int64), -((first - leaves.last - 1) // window.every))
+    at = first[run] + steps * window.every
+    new = leaves.last_time[at] >= after
+    at, run = at[new], run[new]
     time = leaves.last_time[at]
-    index = LeafIndex(leaves.leaves.key, leaves.last_time)
-    # Times are whole microseconds: after `time - size` is from the next one on.
-    begin, end = index.ranges(leaves.leaves.key[at], time - window.size + 1, time + 1)
+    begin = search(leaves.last_time, time - window.size, leaves.starts[run], at, side="right")
+    end = search(leaves.last_time, time, at, leaves.last[run] + 1, side="right")
     return Found(window.triggered(leaves.leaves.time[at]), begin, end, time - window.size, time)
 
 

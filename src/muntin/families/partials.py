@@ -24,6 +24,8 @@ class TimeSpan(Partial):
         return ()
 
     def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.times, rows.times)
         first = np.full(rows.group_count, np.iinfo(np.int64).max)
         last = np.full(rows.group_count, np.iinfo(np.int64).min)
         np.minimum.at(first, rows.groups, rows.times)

@@ -157,6 +157,8 @@ class PaneStore:
         )
         header = self._drop_closed(header)
         if added is not None and added.size:
+            if table is not None and self._is_all_of(added, table):
+                header = self._drop_all(header)
             header = self._fold(self._append(header, added, tier=0), table)
         if table is not None:
             header = self._rewrite_if_useless(header, table)
@@ -229,11 +231,24 @@ class PaneStore:
         """One segment of what is still of use, once that is less than half of the log."""
         if sum(segment.leaves for segment in header.segments) <= 2 * table.size + USELESS_LEAVES:
             return header
+        tier = max(segment.tier for segment in header.segments)
+        header = self._drop_all(header)
+        return self._append(header, compacted(self._plan.layout, table, slack=0), tier) if table.size else header
+
+    def _is_all_of(self, added: PaneTable, table: PaneTable) -> bool:
+        """Whether all that is of use is new, as where windows over many tuples are shorter than a batch.
+
+        The leaves are then as many, and behind them are as many tuples: none has a part in an older segment.
+        """
+        if added.size != table.size:
+            return False
+        counts = [sum(int(f.own(each)[0].state[0].sum()) for f in self._plan.families) for each in (added, table)]
+        return counts[0] == counts[1]
+
+    def _drop_all(self, header: Header) -> Header:
         for segment in header.segments:
             self._delete(segment)
-        tier = max(segment.tier for segment in header.segments)
-        header = replace(header, segments=())
-        return self._append(header, compacted(self._plan.layout, table, slack=0), tier) if table.size else header
+        return replace(header, segments=())
 
     def _open_part(self, segments: tuple[Segment, ...], marks: Marks) -> PaneTable | None:
         part = self._merged(segments)

@@ -183,16 +183,21 @@ def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False)
         parts = [table.leaves[index] for table in tables]
         filled = [t for t, part in enumerate(parts) if len(part)]
         state = tuple(
-            np.concatenate([_rerank(parts[t].state[f], field, ranks[t]) for t in filled or [0]])
+            _joined([_rerank(parts[t].state[f], field, ranks[t]) for t in filled or [0]])
             for f, field in enumerate(leaf_set.fields)
         )
-        key = np.concatenate([recoded[t][parts[t].key] for t in filled or [0]])
-        joined = Leaves(key, np.concatenate([parts[t].time for t in filled or [0]]), state)
+        key = _joined([recoded[t][parts[t].key] for t in filled or [0]])
+        joined = Leaves(key, _joined([parts[t].time for t in filled or [0]]), state)
         if overlay and leaf_set.latest and len(filled) > 1:
             joined = _latest(joined, np.repeat(filled, [len(parts[t]) for t in filled]), keys.num_rows)
         leaves.append(joined if len(filled) < 2 and _is_monotone(recoded, filled) else arranged(leaf_set, joined))
     kept = [table.tuples.recoded(recoded[t]) for t, table in enumerate(tables) if table.tuples is not None]
     return PaneTable(keys, tuple(leaves), dictionaries, concatenated(kept) if kept else None)
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """One array of all parts, without a copy of the only one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _is_monotone(recoded: Sequence[Int64Array], filled: Sequence[int]) -> bool:

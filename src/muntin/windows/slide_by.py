@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.arrays import BoolArray, Int64Array
+from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
 from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
 
@@ -42,9 +42,6 @@ class SlideByTuple(TupleWindow):
     def trigger(self, window_id: Int64Array) -> Int64Array:
         """The tuple that triggers each window."""
         return (window_id + 1) * self.every - 1
-
-    def is_trigger(self, index: Int64Array) -> BoolArray:
-        return np.asarray((index + 1) % self.every == 0)
 
     def triggered(self, index: Int64Array) -> Int64Array:
         """The window that each triggering tuple triggers."""
