@@ -15,8 +15,12 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
+from muntin.chunks import needed
+from muntin.chunks import store as chunk_store
+from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.families import family, session
 from muntin.families import time as time_family
+from muntin.families.family import Output
 from muntin.panes import store
 from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
@@ -24,6 +28,8 @@ from muntin.plan import Plan
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
+from muntin.whole import frequent
+from muntin.whole.applied import Applied
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
 
@@ -107,7 +113,18 @@ CUSTOM: dict[str, Case] = {
         naive.spread("n"),
     ),
 }
-CASES = BUILT_IN | CUSTOM
+HOLISTIC: dict[str, Case] = {
+    "median_x": Case(A.median("x"), naive.quantile("x", 0.5)),
+    "quantiles_n": Case(A.quantile("n", [0.0, 0.1, 0.75, 1.0]), naive.quantiles("n", (0.0, 0.1, 0.75, 1.0))),
+    "p90_where": Case(A.quantile("x", 0.9, where="kept"), naive.where("kept", naive.quantile("x", 0.9))),
+    "mode_w": Case(A.mode("w"), naive.mode("w")),
+    "mode_x": Case(A.mode("x"), naive.mode("x")),
+    "distinct_n": Case(A.count_distinct("n"), naive.count_distinct("n")),
+    "distinct_w": Case(A.count_distinct("w", where="kept"), naive.where("kept", naive.count_distinct("w"))),
+    "distinct_x": Case(A.count_distinct("x"), naive.count_distinct("x")),
+    "top_w": Case(A.top_k("w", 2), naive.top_k("w", 2)),
+}
+CASES = BUILT_IN | CUSTOM | HOLISTIC
 
 
 def us(length: int) -> timedelta:
@@ -137,6 +154,8 @@ def make_plan(
     streaming: bool = False,
     types: Mapping[str, pa.DataType] = TYPES,
     delay: int | None = None,
+    applied: Applied | None = None,
+    compression: Compression = NEVER_COMPRESSED,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -148,6 +167,8 @@ def make_plan(
         late_row=pa.struct(list(types.items())) if emit_late else None,
         streaming=streaming,
         delay=delay,
+        applied=applied,
+        compression=compression,
     )
 
 
@@ -286,6 +307,9 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
         patch.object(session, "MOST_ANSWERS", most),
         patch.object(time_family, "MOST_ANSWERS", most),
         patch.object(pane_stage, "FLUSH_LEAVES", most),
+        patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
+        patch.object(needed, "USELESS_TUPLES", useless),
+        patch.object(frequent, "MOST_COUNTS", most),
     ):
         yield
 
@@ -333,11 +357,15 @@ class Stream:
         return sum(getattr(each, metric) for each in self.metrics.values())
 
 
+def decomposable(plan: Plan) -> list[Output]:
+    return [output for output in plan.outputs if output.bound.whole is None]
+
+
 def pane_values(plan: Plan, table: PaneTable) -> dict[tuple[Any, int], dict[str, list[Any]]]:
     """What a table means: for every (key, pane) the answer of each of its leaves, in order, per aggregate."""
     meaning: dict[tuple[Any, int], dict[str, list[Any]]] = {}
     key_values = list(zip(*(table.keys.column(key).to_pylist() for key in plan.keys), strict=True))
-    for output in plan.outputs:
+    for output in decomposable(plan):
         leaves = table.leaves[output.slots[0][0]]
         states = [table.leaves[leaf_set].state[fields] for leaf_set, fields in output.slots]
         lowered = plain(output.bound.lower(states, table.dictionaries))
@@ -355,7 +383,7 @@ def naive_pane_values(plan: Plan, rows: Sequence[Row]) -> dict[tuple[Any, int], 
         panes.setdefault((naive.key_of(each, plan.keys), start), []).append(each)
     meaning: dict[tuple[Any, int], dict[str, list[Any]]] = {}
     for place, held in panes.items():
-        for output in plan.outputs:
+        for output in decomposable(plan):
             of = CASES[output.name].naive
             if plan.layout.leaf_sets[output.slots[0][0]].per_tuple:
                 tuples = sorted((each["t"], of([each])) for each in held if of([each]) is not None)

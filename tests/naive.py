@@ -134,6 +134,47 @@ def where(condition: str, of: Aggregation) -> Aggregation:
     return lambda rows: of([row for row in rows if row[condition] is True])
 
 
+def quantile(column: str, probability: float) -> Aggregation:
+    """Spark's `percentile`: on the line between the two nearest values."""
+
+    def of(rows: Sequence[Row]) -> Any:
+        ordered = sorted(column_values(rows, column), key=spark_order)
+        if not ordered:
+            return None
+        position = (len(ordered) - 1) * probability
+        low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+        if low == high or math.floor(position) == math.ceil(position):
+            return float(low)
+        return (math.ceil(position) - position) * low + (position - math.floor(position)) * high
+
+    return of
+
+
+def quantiles(column: str, probabilities: Sequence[float]) -> Aggregation:
+    each = [quantile(column, probability) for probability in probabilities]
+    return lambda rows: [of(rows) for of in each] if column_values(rows, column) else None
+
+
+def frequencies(rows: Sequence[Row], column: str) -> list[tuple[Any, int]]:
+    """Most frequent first, and of equally frequent ones the least first."""
+    counts: dict[Any, tuple[Any, int]] = {}
+    for value in column_values(rows, column):
+        counts[comparable(value)] = (value, counts.get(comparable(value), (value, 0))[1] + 1)
+    return sorted(counts.values(), key=lambda pair: (-pair[1], spark_order(pair[0])))
+
+
+def mode(column: str) -> Aggregation:
+    return lambda rows: next((value for value, _ in frequencies(rows, column)), None)
+
+
+def count_distinct(column: str) -> Aggregation:
+    return lambda rows: len(frequencies(rows, column))
+
+
+def top_k(column: str, k: int) -> Aggregation:
+    return lambda rows: [{"item": value, "count": count} for value, count in frequencies(rows, column)[:k]]
+
+
 def count(column: str | None = None) -> Aggregation:
     return lambda rows: len(rows) if column is None else len(column_values(rows, column))
 
@@ -275,6 +316,8 @@ def spread(column: str) -> Aggregation:
 
 def same(found: Any, expected: Any) -> bool:
     """Equal; floating numbers within rounding, NaN equal to NaN."""
+    if isinstance(found, list) and isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(found, float) and isinstance(expected, float | int):
         if math.isnan(found) or math.isnan(expected):
             return math.isnan(found) and math.isnan(expected)

@@ -12,12 +12,17 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.aggregates.partial import Partial
+from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.families.family import Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
-from muntin.windows import CountWindow, Window
+from muntin.whole.applied import Applied
+from muntin.windows import CountWindow, DeltaWindow, Window
+
+MOST_CHUNKS = 256
+"""How many chunks the longest window is cut into at most: each is a value in the state and a line in the header."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class Plan:
     """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
     delay: int | None = None
     """How far behind the latest time a tuple may come, in microseconds, for families that settle tuples."""
+    applied: Applied | None = None
+    """The function of whole windows, if that is what the query computes."""
+    compression: Compression = NEVER_COMPRESSED
 
     @classmethod
     def make(
@@ -51,8 +59,11 @@ class Plan:
         late_row: pa.DataType | None = None,
         streaming: bool = False,
         delay: int | None = None,
+        applied: Applied | None = None,
+        compression: Compression = NEVER_COMPRESSED,
     ) -> Plan:
-        layout, families = lay_out(keys, types, windows, aggregates)
+        stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
+        layout, families = lay_out(keys, types, windows, aggregates, stored)
         return cls(
             time,
             tuple(windows),
@@ -64,6 +75,8 @@ class Plan:
             late_row,
             streaming,
             delay,
+            applied,
+            compression,
         )
 
     @property
@@ -80,6 +93,30 @@ class Plan:
     def settles(self) -> bool:
         """Whether tuples wait in the state until their order is final."""
         return any(family.settles for family in self.families)
+
+    @property
+    def whole(self) -> bool:
+        """Whether tuples are kept as chunks, for answers that need a whole window's."""
+        return self.layout.whole
+
+    @cached_property
+    def chunk_length(self) -> int | None:
+        """The event time that a chunk covers: a pane, or several where panes are very many to a window.
+
+        None where no window goes by time: then chunks are of a number of tuples. So they are beside a delta window,
+        which tells bad tuples from good ones as they are settled: there they are written at once.
+        """
+        if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
+            return None
+        longest = max(window.longest for window in self.over_time.models)
+        return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
+
+    def complete_until(self, settled: int) -> int:
+        """Up to where chunks are complete when tuples are settled up to a time."""
+        length = self.chunk_length
+        if length is None:
+            return settled
+        return (settled - self.grid.offset) // length * length + self.grid.offset
 
     @property
     def grid(self) -> PaneGrid:
@@ -109,6 +146,8 @@ class Plan:
             fields.append(pa.field("partial", pa.bool_()))
         fields += [pa.field(key, self.types[key]) for key in self.keys]
         fields += [pa.field(output.name, output.bound.result) for output in self.outputs]
+        if self.applied is not None:
+            fields += list(self.applied.schema)
         if self.late_row is not None:
             fields.append(pa.field("late", self.late_row))
         return pa.schema(fields)
@@ -118,7 +157,15 @@ class Plan:
         """Changes whenever state of one query would mean something else to the other."""
         layout = [[repr(_without_functions(partial)) for partial in each.partials] for each in self.layout.leaf_sets]
         windows = [replace(window, name=None) for window in self.windows]
-        parts = (self.time, windows, self.keys, sorted((k, str(v)) for k, v in self.types.items()), layout)
+        parts: tuple[object, ...] = (
+            self.time,
+            windows,
+            self.keys,
+            sorted((k, str(v)) for k, v in self.types.items()),
+            layout,
+        )
+        if self.layout.whole and self.layout.tuples is not None:
+            parts += (self.layout.tuples.names,)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.values import is_number
+from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError, suggest
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
+from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from muntin.spark.source import Source
 
 LatePolicy = Literal["drop", "emit"]
+Codec = Literal["snappy", "lz4", "zstd"]
 RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
 """Names that results have of their own."""
 
@@ -59,11 +63,15 @@ class Query:
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
     late_policy: LatePolicy = "drop"
+    applied: Applied | None = None
+    compression: Compression = NEVER_COMPRESSED
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
         if not named:
             raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+        if self.applied is not None:
+            raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
         bound, filters = dict(self.aggregates), self.filters
         for name, aggregate in named.items():
             if not isinstance(aggregate, Aggregate):
@@ -79,6 +87,50 @@ class Query:
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
         return replace(self, aggregates=bound, filters=filters)
+
+    def apply(
+        self,
+        function: Callable[[Any], Any],
+        schema: str | Any,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> Query:
+        """A function of the whole window: it gets the window's tuples, in time order, and returns rows.
+
+        It gets an Arrow table, or a pandas frame if its argument is annotated as `pandas.DataFrame`, with all columns
+        of the data or those named here, and returns either with the columns of `schema`: a Spark schema or its
+        string form, such as "stops long, longest double". The window and the key are put in front of each row.
+        """
+        from muntin.spark.types import result_fields
+
+        if self.applied is not None or self.aggregates:
+            raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
+        form = form_of(function)
+        fields = result_fields(schema)
+        for name in fields.names:
+            self._check_output_name(name, {})
+        given = list(self.source.types) if columns is None else list(columns)
+        for column in given:
+            _check_column(self.source, column, "apply's column")
+        return replace(self, applied=Applied(function, fields, tuple(given), form))
+
+    def compress(
+        self,
+        after: Duration | EllipsisType | None = ...,
+        *,
+        memory: str | int | None = None,
+        codec: Codec = "zstd",
+        level: int | None = None,
+    ) -> Query:
+        """How much memory the tuples of whole windows may take, at the price of time.
+
+        `after` is the knob: chunks of tuples that were not updated for so much event time are compressed, the oldest
+        first; "0 seconds" compresses all of them at once and None none. Or name the `memory` that they may take in
+        all workers together, such as "2 GB", and Muntin finds out when to compress. Results are the same either way.
+        """
+        delay = None if isinstance(after, EllipsisType) else after
+        policy = Compression.of(delay, codec, level, memory, given_after=not isinstance(after, EllipsisType))
+        return replace(self, compression=policy)
 
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
@@ -113,6 +165,8 @@ class Query:
         read += [column for bound in self.aggregates.values() for column in _columns_of(bound)]
         types = {column: self.source.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
+        if self.applied is not None:
+            types |= {column: self.source.types[column] for column in self.applied.columns}
         emits = self.late_policy == "emit"
         return Plan.make(
             time=self.time,
@@ -124,11 +178,18 @@ class Query:
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
             streaming=self.source.streaming,
             delay=self.watermark,
+            applied=self.applied,
+            compression=self.compression,
         )
 
     def _check_complete(self) -> None:
-        if not self.aggregates:
+        if not self.aggregates and self.applied is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
+        if self.compression is not NEVER_COMPRESSED and not self.plan([0]).whole:
+            raise MuntinError(
+                "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
+                "partial results. Leave it out, or add an aggregate such as A.median(...)."
+            )
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:
@@ -213,4 +274,5 @@ def _check_column(source: Source, column: object, what: str) -> None:
 
 
 def _columns_of(bound: Bound) -> list[str]:
-    return [column for partial in bound.partials for column in partial.inputs]
+    columns = [column for partial in bound.partials for column in partial.inputs]
+    return columns if bound.whole is None else [*columns, bound.whole.column]

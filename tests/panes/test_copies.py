@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muntin.panes import copies, store
+from muntin.panes import copies, values
 from muntin.panes.copies import LocalCopies, forget, query_folder
 from muntin.panes.marks import Marks
 from muntin.panes.store import HotCache, PaneStore, Totals
@@ -55,7 +55,7 @@ def test_stale_queries_are_swept(host: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_store_reads_copies_and_survives_damaged_ones(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "COPIED_BYTES", 0)
+    monkeypatch.setattr(values, "COPIED_BYTES", 0)
     plan, state = make_plan([sliding(10, 5)]), MemoryState()
     table = lift(plan, [row(1)])
 

@@ -157,7 +157,7 @@ def test_a_missing_segment() -> None:
     state = MemoryState()
     commit(open_store(state), [row(1)])
     state.values.clear()
-    with pytest.raises(StateError, match=r"Segment 0-.* is missing from the state of shard 0"):
+    with pytest.raises(StateError, match=r"Value 0-.* is missing from the state of shard 0"):
         open_store(state).table()
 
 

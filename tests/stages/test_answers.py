@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.families import time as time_family
+from muntin.families.family import NEVER_MORE
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.time import WindowAnswers, held_windows, len_of_held
 from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
 from muntin.stages import pane_stage
 from muntin.stages.window_stage import answer_table
+from muntin.whole.windows import WholeWindows
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import (
@@ -154,7 +156,9 @@ def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length:
     rows = [each for each in rows if naive.places(each, plan.windows, ())]
     if rows:
         assert plan.over_time is not None
-        found, _ = read(plan, WindowAnswers(plan, plan.over_time, lift(plan, rows)).between(after, after + length))
+        table = lift(plan, rows)
+        whole = None if table.tuples is None else WholeWindows(plan, table, table.tuples, NEVER_MORE)
+        found, _ = read(plan, WindowAnswers(plan, plan.over_time, table, whole).between(after, after + length))
         expected = naive.answers(rows, plan.windows, plan.keys, aggregations(plan))
         check(found, {place: each for place, each in expected.items() if after < place[0] <= after + length})
 

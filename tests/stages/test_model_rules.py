@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from muntin import windows as W
 from muntin.errors import StateError
 from muntin.families import ordered
-from muntin.panes import store
+from muntin.panes import values
 from muntin.panes.store import HotCache
 from muntin.stages.window_stage import answer_table
 from tests import builders, strategies
@@ -303,7 +303,7 @@ def test_a_key_that_was_silent_for_long_repeats_a_bounded_number_at_a_time() -> 
 def test_a_long_segment_is_written_in_parts() -> None:
     plan = make_plan([W.count(50)], (), ["count", "sum_n"], streaming=True, types=TYPES)
     stream = Stream(plan)
-    with patch.object(store, "PART_BYTES", 300):
+    with patch.object(values, "PART_BYTES", 300):
         stream.batch([{**row(t, n=t), "d": 0, "e": None} for t in range(60)], 0)
         assert max(map(len, stream.states[0].values.values())) <= 300
         stream.cache = HotCache(8)

@@ -10,6 +10,8 @@
 | `argmin`, `argmax` | what it is least by, time and value | by event time only |
 | `min_count`, `max_count` | value and count | no |
 | `custom` | your state; one per tuple unless `commutative=True` | as you say |
+| `median`, `quantile`, `mode`, `count_distinct`, `top_k` | the tuples | no |
+| `collect` | the tuples | by event time only |
 
 Nulls are skipped. Ties have a fixed answer, so results never depend on the order of arrival.
 """
@@ -33,24 +35,31 @@ from muntin.aggregates.decomposable import (
     var_pop,
     var_samp,
 )
+from muntin.aggregates.holistic import collect, count_distinct, median, mode, quantile, top_k
 
 __all__ = [
     "Aggregate",
     "Bound",
     "argmax",
     "argmin",
+    "collect",
     "count",
+    "count_distinct",
     "custom",
     "first",
     "last",
     "max",
     "max_count",
     "mean",
+    "median",
     "min",
     "min_count",
+    "mode",
+    "quantile",
     "stddev_pop",
     "stddev_samp",
     "sum",
+    "top_k",
     "var_pop",
     "var_samp",
 ]

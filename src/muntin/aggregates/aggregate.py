@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
 from muntin.aggregates.partial import Partial
 from muntin.arrays import State
 from muntin.errors import MuntinError, suggest
+
+if TYPE_CHECKING:
+    from muntin.whole.function import Whole
 
 Types: TypeAlias = Mapping[str, pa.DataType]
 Dictionaries: TypeAlias = Mapping[str, pa.Array]
@@ -22,11 +25,21 @@ Where: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Bound:
-    """An aggregate whose columns are known: what it keeps per pane, and how that becomes the answer."""
+    """An aggregate whose columns are known: what it keeps per pane, and how that becomes the answer.
+
+    A holistic one keeps no partials: it is a function of the whole window's tuples.
+    """
 
     partials: tuple[Partial, ...]
     result: pa.DataType
     lower: Lower
+    whole: Whole | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns of tuples that it is computed from."""
+        kept = [column for partial in self.partials for column in partial.read]
+        return (*kept, *(() if self.whole is None else self.whole.inputs))
 
 
 @dataclass(frozen=True, eq=False)

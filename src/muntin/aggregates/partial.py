@@ -40,6 +40,11 @@ class Partial(ABC):
     def inputs(self) -> tuple[str, ...]:
         """The columns that `lift` reads."""
 
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The same, and the filter."""
+        return self.inputs if self.where is None else (*self.inputs, self.where)
+
     @abstractmethod
     def lift(self, rows: Rows) -> State:
         """One partial per group, of the group's tuples; of no tuples, where none of them counts."""

@@ -25,6 +25,7 @@ from muntin.windows.delta import reach_above, reach_below
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.whole.windows import WholeWindows
 
 _DELTA, _TRIGGER_DELTA, _TRIGGERS, _IS_TRIGGER = range(-4, 0)
 
@@ -65,11 +66,14 @@ class DeltaFamily(TupleFamily):
         if not len(arrival.settled):
             return None
         before = Numbered(self.own(table)[0])
-        tuples, deltas = self._good(arrival.settled, before)
-        bad = len(arrival.settled) - len(tuples)
+        good, deltas = self._good(arrival.settled, before)
+        tuples = arrival.settled.take(good)
+        is_bad = np.ones(len(arrival.settled), dtype=bool)
+        is_bad[good] = False
+        bad = np.flatnonzero(is_bad)
         if not len(tuples):
             return Absorbed(self.table_of(plan.layout, table, self.leaf_set.empty(), {}), bad)
-        run = _runs(tuples, before)
+        run = _runs(tuples.key, before)
         rows = Rows(tuples.columns, tuples.time, None, len(tuples))
         state = self.leaf_set.lift(rows)[:_DELTA] + self._registers(deltas, run, before)
         number = positions_in_runs(run.begin, len(tuples))
@@ -77,27 +81,27 @@ class DeltaFamily(TupleFamily):
         leaves = Leaves(tuples.key, number, state)
         return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries), bad)
 
-    def _good(self, tuples: Tuples, before: Numbered) -> tuple[Tuples, Array]:
-        """The tuples whose δ is there and has not decreased, and their δ."""
+    def _good(self, tuples: Tuples, before: Numbered) -> tuple[Int64Array, Array]:
+        """The tuples whose δ is there and has not decreased, in the order of time and δ; and their δ."""
         column = tuples.columns.column(self.window.column)
         integers = values.is_integer(column.type)
         deltas = values.fixed_order_keys(column) if integers else values.numbers(column)
         missing = ~np.asarray(column.is_valid()) | (np.zeros(len(deltas), bool) if integers else np.isnan(deltas))
-        if missing.any():
-            tuples, deltas = tuples.take(~missing), deltas[~missing]
-        if not len(tuples):
-            return tuples, deltas
-        same_time = (np.diff(tuples.key) == 0) & (np.diff(tuples.time) == 0)
+        at = np.flatnonzero(~missing)
+        key, time, deltas = tuples.key[at], tuples.time[at], deltas[at]
+        if not len(at):
+            return at, deltas
+        same_time = (np.diff(key) == 0) & (np.diff(time) == 0)
         if np.any(same_time & (np.diff(deltas) < 0)):  # of tuples of one time, none comes before another of them
-            order = np.lexsort((deltas, tuples.time, tuples.key))
-            tuples, deltas = tuples.take(order), deltas[order]
-        run = _runs(tuples, before)
+            order = np.lexsort((deltas, time, key))
+            at, deltas = at[order], deltas[order]
+        run = _runs(key, before)
         reached = deltas.copy()
         grown = before.leaves.state[_DELTA]
         first = reached[run.begin]
         reached[run.begin] = np.where(run.known, np.maximum(first, run.before(grown, 0)), first)
         good = deltas >= running_max(reached, run.begin)
-        return tuples.take(good), deltas[good]
+        return at[good], deltas[good]
 
     def _registers(self, deltas: Array, run: _Run, before: Numbered) -> tuple[Array, ...]:
         state = before.leaves.state
@@ -114,7 +118,9 @@ class DeltaFamily(TupleFamily):
         trigger_delta = np.where(since > 0, deltas[position], np.repeat(last_trigger, lengths))
         return deltas, trigger_delta, since + np.repeat(run.before(state[_TRIGGERS], 0), lengths), is_trigger
 
-    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
@@ -134,8 +140,9 @@ class DeltaFamily(TupleFamily):
             leaves.key[at],
             numbered.first_time[begin],
             numbered.last_time[at],
+            from_end=None if whole is None else numbered.from_end(begin, end),
         )
-        yield from self.ranges(plan, table, answers, begin, end)
+        yield from self.ranges(plan, table, answers, begin, end, whole)
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves
@@ -147,7 +154,7 @@ class DeltaFamily(TupleFamily):
         return [numbered.is_last | (deltas >= numbered.of_key(least))]
 
 
-def _runs(tuples: Tuples, before: Numbered) -> _Run:
-    begin = run_starts(tuples.key)
-    last, known = before.last_of(tuples.key[begin])
-    return _Run(begin, np.append(begin[1:], len(tuples)), last, known)
+def _runs(key: Int64Array, before: Numbered) -> _Run:
+    begin = run_starts(key)
+    last, known = before.last_of(key[begin])
+    return _Run(begin, np.append(begin[1:], len(key)), last, known)

@@ -22,6 +22,7 @@ from muntin.windows import Window
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.whole.windows import WholeWindows
 
 MOST_ANSWERS = 1 << 20
 """How many windows of keys are answered at once: what bounds the memory of a batch that closes very many."""
@@ -31,7 +32,7 @@ ALWAYS, NEVER_MORE = -(1 << 62), 1 << 62
 
 @dataclass(frozen=True)
 class Output:
-    """A named aggregate and where its partials are: the leaf set and the fields of each."""
+    """A named aggregate and where its partials are: the leaf set and the fields of each; a holistic one has none."""
 
     name: str
     bound: Bound
@@ -51,12 +52,17 @@ class Answers:
     end: Int64Array
     partial: BoolArray | None = None
     """Which of them are incomplete; None if that cannot be."""
+    from_end: tuple[Int64Array, Int64Array] | None = None
+    """Where tuples are numbered: how far each window begins and ends before the end of the settled tuples of its key.
+    Elsewhere a window holds the tuples from its start on and before its end."""
 
     def take(self, chosen: Int64Array) -> Answers:
         model, window, key, start, end = (
             column[chosen] for column in (self.model, self.window, self.key, self.start, self.end)
         )
-        return Answers(model, window, key, start, end, None if self.partial is None else self.partial[chosen])
+        partial = None if self.partial is None else self.partial[chosen]
+        from_end = None if self.from_end is None else (self.from_end[0][chosen], self.from_end[1][chosen])
+        return Answers(model, window, key, start, end, partial, from_end)
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,13 @@ class Family(ABC):
         return marks.settled if self.settles else marks.watermark
 
     @abstractmethod
-    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
-        """Results of the windows that close when its mark moves from `after` to `until`, in window order."""
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of the windows that close when its mark moves from `after` to `until`, in window order.
+
+        `whole` has the tuples, if the query keeps them.
+        """
 
     @abstractmethod
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
@@ -104,6 +115,8 @@ class Arrival:
     """Which of them have just arrived. Some may be too late for some of the windows."""
     settled: Tuples
     """Those that are settled with this batch, in order: no other tuple will come between them or before them."""
+    settled_at: Int64Array
+    """Where each of the settled ones is among all."""
     closed: int
     """The watermark of the batch before."""
 
@@ -113,7 +126,8 @@ class Absorbed:
     """What a family made of tuples."""
 
     table: PaneTable
-    bad_rows: int = 0
+    bad: Int64Array | None = None
+    """The tuples that it set aside, by where they are among the settled ones."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +150,13 @@ class TupleFamily(Family):
         return PaneTable(table.keys, tuple(every), dictionaries, layout.no_tuples())
 
     def ranges(
-        self, plan: Plan, table: PaneTable, answers: Answers, begin: Int64Array, end: Int64Array
+        self,
+        plan: Plan,
+        table: PaneTable,
+        answers: Answers,
+        begin: Int64Array,
+        end: Int64Array,
+        whole: WholeWindows | None,
     ) -> Iterator[pa.RecordBatch]:
         """Results of windows that are ranges of leaves, some at a time, in window order."""
         if not len(begin):
@@ -145,15 +165,16 @@ class TupleFamily(Family):
         used = self._used_parts
         in_tree = LeafSet(tuple(partial for partial, _ in used))
         state = self.own(table)[0].state
-        leaves, begin, end = pieces(
-            tuple(column for _, fields in used for column in state[fields]), in_tree.reduce, begin, end
-        )
-        tree = FlatTree(leaves, in_tree.combine, int((end - begin).max()))
+        tree = None
+        if used:
+            in_order = tuple(column for _, fields in used for column in state[fields])
+            leaves, begin, end = pieces(in_order, in_tree.reduce, begin, end)
+            tree = FlatTree(leaves, in_tree.combine, int((end - begin).max()))
         for first in range(0, len(order), MOST_ANSWERS):
             chosen = order[first : first + MOST_ANSWERS]
-            combined = tree.ranges(begin[chosen], end[chosen])
+            combined = () if tree is None else tree.ranges(begin[chosen], end[chosen])
             parts = {fields.start: combined[new] for (_, fields), (_, new) in zip(used, in_tree.parts(), strict=True)}
-            yield self.results(plan, table, answers.take(chosen), parts)
+            yield self.results(plan, table, answers.take(chosen), parts, whole)
 
     @cached_property
     def _used_parts(self) -> list[tuple[Partial, slice]]:
@@ -161,17 +182,26 @@ class TupleFamily(Family):
         used = {fields.start for output in self.outputs for _, fields in output.slots}
         return [(partial, fields) for partial, fields in self.leaf_set.parts() if fields.start in used]
 
-    def results(self, plan: Plan, table: PaneTable, answers: Answers, parts: Mapping[int, State]) -> pa.RecordBatch:
+    def results(
+        self,
+        plan: Plan,
+        table: PaneTable,
+        answers: Answers,
+        parts: Mapping[int, State],
+        whole: WholeWindows | None,
+    ) -> pa.RecordBatch:
         """`parts` are the states of the partials, by where their fields begin in the leaf set."""
-        columns = []
+        values = {}
         for output in self.outputs:
+            if output.bound.whole is not None:
+                continue
             states, held = [parts[fields.start] for _, fields in output.slots], None
             if output.optional:
                 ((present, *rest),) = states
                 held = None if present.all() else np.flatnonzero(present)
                 states = [tuple(rest) if held is None else tuple(column[held] for column in rest)]
-            columns.append(lowered(output, states, held, len(answers.key), table))
-        return result_batch(plan, table, answers, columns)
+            values[output.name] = lowered(output, states, held, len(answers.key), table)
+        return told(plan, table, self, answers, values, whole)
 
 
 FEW_EDGES = 8
@@ -203,6 +233,24 @@ def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, len
     where = np.full(length, -1)
     where[held] = np.arange(len(held))
     return values.take(pa.array(where, mask=where < 0))
+
+
+def told(
+    plan: Plan,
+    table: PaneTable,
+    family: Family,
+    answers: Answers,
+    lowered_values: Mapping[str, pa.Array],
+    whole: WholeWindows | None,
+) -> pa.RecordBatch:
+    """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
+    if whole is None:
+        return result_batch(plan, table, answers, [lowered_values[output.name] for output in family.outputs])
+    if plan.applied is not None:
+        windows, rows = whole.applied(family, answers)
+        return result_batch(plan, table, answers.take(windows), rows)
+    values = {**lowered_values, **whole.values(family, answers)}
+    return result_batch(plan, table, answers, [values[output.name] for output in family.outputs])
 
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from muntin.families.partials import TimeSpan
 from muntin.families.session import SessionFamily
 from muntin.families.time import TimeFamily
 from muntin.panes.table import Layout, LeafSet, key_schema
+from muntin.panes.tuples import MEMBERSHIP, membership_type
 from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
 
 ROW_COUNT = Count(None, None)
@@ -27,8 +28,12 @@ def lay_out(
     types: Mapping[str, pa.DataType],
     windows: Sequence[Window],
     aggregates: Mapping[str, Bound],
+    applied: Sequence[str] | None = None,
 ) -> tuple[Layout, tuple[Family, ...]]:
-    """Every window in the family of its kind, and every family behind the leaf sets of those before it."""
+    """Every window in the family of its kind, and every family behind the leaf sets of those before it.
+
+    `applied` are the columns that a function of whole windows gets, if there is one.
+    """
     families: list[Family] = []
     numbered = list(enumerate(windows))
 
@@ -49,17 +54,18 @@ def lay_out(
         if isinstance(each[1], DeltaWindow):
             registers = delta_registers(types[each[1].column])
             families.append(DeltaFamily((each,), place(), *_over_tuples(aggregates, place(), registers)))
+    whole = applied is not None or any(bound.whole is not None for bound in aggregates.values())
     columns = None
-    if len(panes) < len(windows):
-        read = [column for bound in aggregates.values() for partial in bound.partials for column in _read(partial)]
+    if whole or len(panes) < len(windows):
+        over_tuples = [bound for bound in aggregates.values() if len(panes) < len(windows) or bound.whole is not None]
+        read = [column for bound in over_tuples for column in bound.inputs]
         read += [window.column for window in windows if isinstance(window, DeltaWindow)]
-        columns = pa.schema([pa.field(column, types[column]) for column in dict.fromkeys(read)])
+        read += applied or []
+        fields = [pa.field(column, types[column]) for column in dict.fromkeys(read)]
+        columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(families)))] if whole else fields)
     leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)
-    return Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns), tuple(families)
-
-
-def _read(partial: Partial) -> tuple[str, ...]:
-    return partial.inputs if partial.where is None else (*partial.inputs, partial.where)
+    layout = Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns, whole)
+    return layout, tuple(families)
 
 
 def _over_panes(aggregates: Mapping[str, Bound], first: int) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
@@ -92,13 +98,13 @@ def _over_tuples(
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
     """All partials in one set: tuples in their final order can be combined whether or not a function commutes."""
     partials: list[Partial] = [ROW_COUNT, TimeSpan(None)]
-    slots: dict[str, list[int]] = {}
+    slots: dict[str, list[int]] = {name: [] for name in aggregates}
     for name, bound in aggregates.items():
         for partial in bound.partials:
             kept = OptionalPartial(partial.where, partial) if isinstance(partial, CustomPartial) else partial
             if kept not in partials:
                 partials.append(kept)
-            slots.setdefault(name, []).append(partials.index(kept))
+            slots[name].append(partials.index(kept))
     in_order = any(isinstance(each, OptionalPartial) and not each.inner.commutative for each in partials)
     # The tuples of an open session are not in their final order.
     leaf_set = LeafSet((*partials, *registers), per_tuple=session and in_order, latest=session)

@@ -28,6 +28,7 @@ from muntin.windows import CountWindow, SlideByTime, SlideByTuple
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.whole.windows import WholeWindows
 
 
 class Numbered:
@@ -63,6 +64,11 @@ class Numbered:
     def of_key(self, per_key: Int64Array) -> Int64Array:
         """What is known per key, for every leaf."""
         return np.repeat(per_key, self.lengths)
+
+    def from_end(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """How far the leaves `[begin, end)`, which are of one key, begin and end before the key's last tuple."""
+        behind = self.of_key(self.behind[self.last])[begin]
+        return behind - self.leaves.time[begin], behind - self.behind[end - 1]
 
     def last_of(self, keys: Int64Array) -> tuple[Int64Array, BoolArray]:
         """The last leaf of each of these keys, and whether there is one."""
@@ -139,7 +145,9 @@ class OrderedFamily(TupleFamily):
         paused = waited[since] & (since >= np.repeat(runs, lengths))
         return np.maximum(start, np.where(paused, number[since], np.repeat(open_leaf, lengths)))
 
-    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
@@ -148,12 +156,19 @@ class OrderedFamily(TupleFamily):
         for model, window in self.windows:
             for found in _found(window, numbered, after, until):
                 if len(found.window) == MOST_ANSWERS:  # one of many
-                    yield from self._told(plan, table, [(model, found)])
+                    yield from self._told(plan, table, numbered, [(model, found)], whole)
                 else:
                     held.append((model, found))
-        yield from self._told(plan, table, held)
+        yield from self._told(plan, table, numbered, held, whole)
 
-    def _told(self, plan: Plan, table: PaneTable, held: Sequence[tuple[int, Found]]) -> Iterator[pa.RecordBatch]:
+    def _told(
+        self,
+        plan: Plan,
+        table: PaneTable,
+        numbered: Numbered,
+        held: Sequence[tuple[int, Found]],
+        whole: WholeWindows | None,
+    ) -> Iterator[pa.RecordBatch]:
         sizes = [len(found.window) for _, found in held]
         window, begin, end, start_time, end_time = (
             np.concatenate([getattr(found, column) for _, found in held])
@@ -162,12 +177,13 @@ class OrderedFamily(TupleFamily):
         answers = Answers(
             model=np.repeat([model for model, _ in held], sizes),
             window=window,
-            key=self.own(table)[0].key[begin],
+            key=numbered.leaves.key[begin],
             start=start_time,
             end=end_time,
             partial=np.repeat([found.partial for _, found in held], sizes),
+            from_end=None if whole is None else numbered.from_end(begin, end),
         )
-        yield from self.ranges(plan, table, answers, begin, end)
+        yield from self.ranges(plan, table, answers, begin, end, whole)
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

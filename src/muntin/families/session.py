@@ -23,6 +23,7 @@ from muntin.windows import SessionWindow
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.whole.windows import WholeWindows
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class SessionFamily(TupleFamily):
         joined = self._joined(self.own(both)[0])
         return Absorbed(self.table_of(plan.layout, table, joined, dict(both.dictionaries)))
 
-    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
@@ -75,7 +78,7 @@ class SessionFamily(TupleFamily):
             answers = Answers(np.full(len(part), model), start, leaves.key[part], start, end[part])
             chosen = tuple(column[part] for column in leaves.state)
             parts = {fields.start: chosen[fields] for _, fields in self.leaf_set.parts()}
-            yield self.results(plan, table, answers, parts)
+            yield self.results(plan, table, answers, parts, whole)
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array
-from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, result_batch
+from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
@@ -20,6 +20,7 @@ from muntin.windows import PaneWindow
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.whole.windows import WholeWindows
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ class TimeFamily(Family):
     def grid(self) -> PaneGrid:
         return PaneGrid.of(self.models)
 
-    def answers(self, plan: Plan, table: PaneTable, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         if len(table.leaves[self.first_set]):
-            yield from WindowAnswers(plan, self, table).between(after, until)
+            yield from WindowAnswers(plan, self, table, whole).between(after, until)
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         return [last_ends(each.time, self.models) > watermark for each in leaves]
@@ -48,10 +51,11 @@ class TimeFamily(Family):
 class WindowAnswers:
     """Answers every window over one pane table, in window order."""
 
-    def __init__(self, plan: Plan, family: TimeFamily, table: PaneTable) -> None:
+    def __init__(self, plan: Plan, family: TimeFamily, table: PaneTable, whole: WholeWindows | None = None) -> None:
         self._plan = plan
         self._family = family
         self._table = table
+        self._whole = whole
         self._leaves = family.own(table)
         self._panes = self._leaves[0]
 
@@ -96,12 +100,14 @@ class WindowAnswers:
             if held is not None:
                 begin, end = begin[held], end[held]
             states.append((tree.ranges(begin, end) if len(begin) else (), held))
-        values = []
+        values = {}
         for output in self._family.outputs:
+            if output.bound.whole is not None:
+                continue
             held = states[output.slots[0][0] - self._family.first_set][1]
             parts = [states[leaf_set - self._family.first_set][0][fields] for leaf_set, fields in output.slots]
-            values.append(lowered(output, parts, held, len(answers.key), self._table))
-        return result_batch(self._plan, self._table, answers, values)
+            values[output.name] = lowered(output, parts, held, len(answers.key), self._table)
+        return told(self._plan, self._table, self._family, answers, values, self._whole)
 
     def _held(self, after: int, until: int) -> Answers:
         parts = []

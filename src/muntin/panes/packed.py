@@ -3,8 +3,8 @@
     magic "MNTN" | format version, 2 bytes | kind, 2 bytes | CRC-32 of the body, 4 bytes | body
 
 The body of a table is one IPC stream per part: the keys, each leaf set, the tuples if the query keeps any, each
-dictionary. Arrow does the serialising; the header makes sure that damaged bytes, or bytes of a newer Muntin, are an
-error and never a wrong number.
+dictionary. A chunk has its keys and its tuples, as they are or compressed. Arrow does the serialising; the header makes
+sure that damaged bytes, or bytes of a newer Muntin, are an error and never a wrong number.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ FORMAT_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+_PLAIN = pa.ipc.IpcWriteOptions()
+_COMPRESSED = struct.Struct("<8sQ")
+"""Before a compressed chunk: the codec, and the size that it had before."""
 
 
 class Kind(IntEnum):
     TABLE = 1
     HEADER = 2
     ROWS = 3
+    CHUNK = 4
+    COMPRESSED = 5
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
@@ -85,6 +90,41 @@ def unpack(layout: Layout, sealed: bytes) -> PaneTable:
     return PaneTable(keys, leaves, {batch.schema.names[0]: batch.column(0) for batch in rest}, tuples)
 
 
+def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
+    """The keys and the tuples of a table, which are in order; with a codec, compressed."""
+    assert table.tuples is not None
+    sink = pa.BufferOutputStream()
+    _write(sink, table.keys, _PLAIN)
+    _write(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
+    body = sink.getvalue()
+    if codec is None:
+        return seal(Kind.CHUNK, body.to_pybytes())
+    return seal(Kind.COMPRESSED, _COMPRESSED.pack(codec.name.encode(), body.size) + codec.compress(body).to_pybytes())
+
+
+def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
+    """The table of a chunk, compressed or not: its keys and its tuples, and no leaves."""
+    if _kind(sealed) == Kind.COMPRESSED:
+        packed = unseal(Kind.COMPRESSED, sealed)
+        name, size = _COMPRESSED.unpack_from(packed)
+        codec = pa.Codec(name.rstrip(b"\0").decode())
+        body = memoryview(codec.decompress(pa.py_buffer(packed[_COMPRESSED.size :]), decompressed_size=size))
+    else:
+        body = unseal(Kind.CHUNK, sealed)
+    keys, tuples = _read(body)
+    assert layout.tuples is not None
+    return PaneTable(keys, tuple(each.empty() for each in layout.leaf_sets), {}, _tuples(tuples, layout.tuples))
+
+
+def verify_chunk(sealed: bytes) -> None:
+    """Raise a StateError if the bytes are damaged."""
+    unseal(Kind.COMPRESSED if _kind(sealed) == Kind.COMPRESSED else Kind.CHUNK, sealed)
+
+
+def _kind(sealed: bytes) -> int:
+    return _HEADER.unpack_from(sealed)[2] if len(sealed) >= _HEADER.size else 0
+
+
 def pack_rows(batches: Sequence[pa.RecordBatch]) -> bytes:
     """Whole rows, as they came."""
     sink = pa.BufferOutputStream()
@@ -117,8 +157,9 @@ def _leaves(batch: pa.RecordBatch) -> Leaves:
     return Leaves(key, time, tuple(state))
 
 
-def _tuple_batch(tuples: Tuples) -> pa.RecordBatch:
-    narrow = _narrowed([tuples.key, tuples.time], ["key", "time"])
+def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:
+    """In order, neighbours are close: their distances take fewer bytes, and compress to almost nothing."""
+    narrow = _narrowed([tuples.key, tuples.time], ["key", "time"], distances=in_order)
     fields = [*narrow.schema, *tuples.columns.schema]
     return pa.record_batch([*narrow.columns, *tuples.columns.columns], schema=pa.schema(fields))
 
@@ -130,9 +171,10 @@ def _tuples(batch: pa.RecordBatch, schema: pa.Schema) -> Tuples:
 
 _NARROW = (np.uint8, np.uint16, np.uint32)
 _BASE = b"base"
+_FIRST = b"first"
 
 
-def _narrowed(columns: Sequence[Array], names: Sequence[str]) -> pa.RecordBatch:
+def _narrowed(columns: Sequence[Array], names: Sequence[str], distances: bool = False) -> pa.RecordBatch:
     """Integers as their distance from the least of them, in as few bytes as that takes.
 
     Codes, times, counts and ranks are mostly close together: a quarter of the bytes go to the compression, which is
@@ -140,26 +182,34 @@ def _narrowed(columns: Sequence[Array], names: Sequence[str]) -> pa.RecordBatch:
     """
     arrays, fields = [], []
     for name, column in zip(names, columns, strict=True):
-        metadata = None
+        metadata: dict[bytes, str] = {}
+        if distances and len(column):
+            metadata[_FIRST] = str(int(column[0]))
+            column = np.diff(column, prepend=column[:1])
         if column.dtype == np.int64 and len(column):
             least = int(column.min())
             span = int(column.max()) - least
             kind = next((kind for kind in _NARROW if span <= np.iinfo(kind).max), None)
             if kind is not None:
-                column, metadata = (column - least).astype(kind), {_BASE: str(least)}
+                column = (column - least).astype(kind)
+                metadata[_BASE] = str(least)
         arrays.append(pa.array(column))
-        fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
+        fields.append(pa.field(name, arrays[-1].type, metadata=metadata or None))
     return pa.record_batch(arrays, schema=pa.schema(fields))
 
 
 def _widened(batch: pa.RecordBatch, index: int) -> Array:
     column = np.asarray(batch.column(index).to_numpy(zero_copy_only=False))
-    metadata = batch.schema.field(index).metadata
-    return column if metadata is None else column.astype(np.int64) + int(metadata[_BASE])
+    metadata = batch.schema.field(index).metadata or {}
+    if _BASE in metadata:
+        column = column.astype(np.int64) + int(metadata[_BASE])
+    if _FIRST in metadata:
+        column = np.cumsum(column) + int(metadata[_FIRST])
+    return column
 
 
-def _write(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
-    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+def _write(sink: pa.NativeFile, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions = _OPTIONS) -> None:
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
 
 

@@ -11,41 +11,24 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 
-from muntin.arrays import BoolArray
+from muntin.arrays import BoolArray, Int64Array
+from muntin.chunks.store import Chunk, ChunkStore
 from muntin.errors import StateError
-from muntin.families.family import NEVER_MORE
 from muntin.panes import packed
-from muntin.panes.copies import LocalCopies
 from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.tuples import Tuples
+from muntin.panes.values import StateBackend, StateValues
 from muntin.plan import Plan
 
 FANOUT = 8
-COPIED_BYTES = 1 << 18
-"""Segments from this size on are worth a copy on the host: smaller ones come from the state as fast."""
-
-
-PART_BYTES = 1 << 22
-"""A longer segment is written in parts: Spark's state copies a value several times on its way. State that is there
-was cut like this, so it must never change."""
 USELESS_LEAVES = 1 << 12
 """Fewer than this are not worth writing the log anew."""
-
-
-class StateBackend(Protocol):
-    """What the store needs of an engine: one header, and named values. All of it commits with the batch, or none."""
-
-    def read_header(self) -> bytes | None: ...
-    def write_header(self, value: bytes) -> None: ...
-    def read(self, name: str) -> bytes | None: ...
-    def write(self, name: str, value: bytes) -> None: ...
-    def delete(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +51,8 @@ class Totals:
     bad_rows: int = 0
     outside_rows: int = 0
     results: int = 0
+    compressions: int = 0
+    decompressions: int = 0
 
     def plus(self, other: Totals) -> Totals:
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -86,6 +71,7 @@ class Header:
     next_segment: int = 0
     segments: tuple[Segment, ...] = ()
     totals: Totals = field(default_factory=Totals)
+    chunks: tuple[Chunk, ...] = ()
 
     @property
     def marks(self) -> Marks:
@@ -98,7 +84,8 @@ class Header:
     def decode(cls, value: bytes) -> Header:
         content = packed.unpack_header(value)
         segments = tuple(Segment(**each) for each in content.pop("segments"))
-        return cls(segments=segments, totals=Totals(**content.pop("totals")), **content)
+        chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
+        return cls(segments=segments, chunks=chunks, totals=Totals(**content.pop("totals")), **content)
 
 
 class HotCache:
@@ -107,6 +94,15 @@ class HotCache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable]] = OrderedDict()
+        self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
+
+    def chunks(self, query: str, shard: int) -> dict[str, bytes]:
+        """Chunks by name. A name is never used twice, so these need no version."""
+        found = self._chunks.setdefault((query, shard), {})
+        self._chunks.move_to_end((query, shard))
+        while len(self._chunks) > self._capacity:
+            self._chunks.popitem(last=False)
+        return found
 
     def get(self, query: str, shard: int, version: str) -> PaneTable | None:
         """The table, if it is the very one that the state holds now."""
@@ -133,9 +129,14 @@ class PaneStore:
         self._shard = shard
         self._backend = backend
         self._cache = cache
-        self._copies = LocalCopies(query, shard)
+        self._values = StateValues(backend, query, shard)
         self.header = self._read_header()
         self.cache_hit = False
+
+    def chunks(self) -> ChunkStore:
+        """The chunks, for this batch."""
+        resident = self._cache.chunks(self._query, self._shard)
+        return ChunkStore(self._plan, self._values, resident, self.header.chunks)
 
     def table(self) -> PaneTable | None:
         """All panes that some open window may need, or None if there are none."""
@@ -146,7 +147,14 @@ class PaneStore:
         table = self._merged(self.header.segments)
         return None if table is None else without_closed(table, self._plan, self.header.marks)
 
-    def commit(self, table: PaneTable | None, added: PaneTable | None, marks: Marks, counted: Totals) -> Header:
+    def commit(
+        self,
+        table: PaneTable | None,
+        added: PaneTable | None,
+        marks: Marks,
+        counted: Totals,
+        chunks: tuple[Chunk, ...] = (),
+    ) -> Header:
         """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
         header = replace(
             self.header,
@@ -154,6 +162,7 @@ class PaneStore:
             watermark=marks.watermark,
             settled=marks.settled,
             totals=self.header.totals.plus(counted),
+            chunks=chunks,
         )
         header = self._drop_closed(header)
         if added is not None and added.size:
@@ -199,12 +208,11 @@ class PaneStore:
         # A replay of the batch must not give the same name to other bytes: copies may outlive a failed one.
         name = f"{header.next_segment}-{uuid.uuid4().hex}"
         value = packed.pack(table)
-        for part, at in _parts(name, len(value)):
-            self._backend.write(part, value[at : at + PART_BYTES])
-        if len(value) >= COPIED_BYTES:
-            self._copies.write(name, value)
-        # What waits to be settled becomes leaves that may be needed for ever.
-        lasting = [NEVER_MORE] if table.tuples is not None and len(table.tuples) else []
+        self._values.write(name, value)
+        # Tuples wait until they are settled and their chunk, if they go to one, is complete.
+        lasting = []
+        if table.tuples is not None and len(table.tuples):
+            lasting = [int(table.tuples.time.max()) + 1 + (self._plan.chunk_length or 0)]
         held = [(family, family.own(table)) for family in self._plan.families]
         ends = max([family.ends(leaves) for family, leaves in held if any(map(len, leaves))] + lasting)
         segment = Segment(name, tier, len(value), table.size, ends)
@@ -259,33 +267,16 @@ class PaneStore:
         return merge(self._plan.layout, tables, overlay=True) if tables else None
 
     def _read(self, segment: Segment) -> PaneTable:
-        copy = self._copies.read(segment.name)
-        if copy is not None:
-            with suppress(StateError):  # a damaged copy: the state has the original
-                return packed.unpack(self._plan.layout, copy)
-        parts = [self._backend.read(part) for part, _ in _parts(segment.name, segment.size)]
-        if None in parts:
-            raise StateError(
-                f"Segment {segment.name} is missing from the state of shard {self._shard}. "
-                "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
-            )
-        return packed.unpack(self._plan.layout, b"".join(part for part in parts if part is not None))
+        return self._values.read(segment.name, segment.size, partial(packed.unpack, self._plan.layout))
 
     def _delete(self, segment: Segment) -> None:
-        for part, _ in _parts(segment.name, segment.size):
-            self._backend.delete(part)
-        self._copies.delete(segment.name)
-
-
-def _parts(name: str, size: int) -> list[tuple[str, int]]:
-    """The names under which the parts of a segment are in the state, and where in it each begins."""
-    return [(name if at == 0 else f"{name}.{at // PART_BYTES}", at) for at in range(0, size, PART_BYTES)]
+        self._values.delete(segment.name, segment.size)
 
 
 def without_closed(table: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
     """The table without what no window needs that has not closed."""
     kept = [mask for family in plan.families for mask in family.open(family.own(table), family.mark(marks))]
-    return table.filter(kept, _waiting(table, marks))
+    return table.filter(kept, _waiting(table, plan, marks))
 
 
 def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
@@ -297,11 +288,27 @@ def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTab
     for family in plan.families:
         own = family.own(part)
         kept += [np.ones(len(each), bool) for each in own] if family.settles else family.open(own, marks.watermark)
-    return part.filter(kept, _waiting(part, marks))
+    return part.filter(kept, _waiting(part, plan, marks))
 
 
-def _waiting(table: PaneTable, marks: Marks) -> BoolArray | None:
-    return None if table.tuples is None else table.tuples.time >= marks.settled
+def _waiting(table: PaneTable, plan: Plan, marks: Marks) -> BoolArray | None:
+    return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
+
+
+def waiting(times: Int64Array, plan: Plan, marks: Marks) -> BoolArray:
+    """Which tuples are not settled, or settled and not in a complete chunk."""
+    if plan.whole:
+        return times >= plan.complete_until(marks.settled)
+    return (times >= marks.settled) & plan.settles
+
+
+def _with_families(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
+    """Tuples that have just arrived, marked for the families that they are not too late for."""
+    for index, family in enumerate(plan.families):
+        late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in family.windows]))
+        if len(late):
+            tuples = tuples.without(index, late)
+    return tuples
 
 
 def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, int]:
@@ -309,6 +316,8 @@ def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, in
     late_rows = 0
     if table.tuples is not None:
         late = marks.too_late(table.tuples.time, plan.windows)
+        if plan.whole:
+            table = replace(table, tuples=_with_families(table.tuples, plan, marks))
         table = table.only(tuples=~late)
         late_rows = int(late.sum())
     family = plan.over_time

@@ -75,7 +75,9 @@ class Layout:
     keys: pa.Schema
     leaf_sets: tuple[LeafSet, ...]
     tuples: pa.Schema | None = None
-    """The columns of tuples that wait to be settled, if there are such; then every table has some, or none of them."""
+    """The columns of the tuples that are kept as they are, if any are; then every table has some, or none of them."""
+    whole: bool = False
+    """Whether tuples are kept for whole windows, beyond the time when they are settled."""
 
     def no_tuples(self) -> Tuples | None:
         if self.tuples is None:
@@ -176,7 +178,7 @@ def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False)
     tables = [table for table in tables if table.size] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
-    keys, recoded = _merge_keys(layout, tables)
+    keys, recoded = merged_keys(layout, tables)
     dictionaries, ranks = _merge_dictionaries(tables)
     leaves = []
     for index, leaf_set in enumerate(layout.leaf_sets):
@@ -298,7 +300,7 @@ def composite_order(key: Int64Array, time: Int64Array, span_of: Int64Array) -> I
     return key * span + (time - first)
 
 
-def _merge_keys(layout: Layout, tables: Sequence[PaneTable]) -> tuple[pa.RecordBatch, list[Int64Array]]:
+def merged_keys(layout: Layout, tables: Sequence[PaneTable]) -> tuple[pa.RecordBatch, list[Int64Array]]:
     if all(table.keys is tables[0].keys for table in tables):
         return tables[0].keys, [np.arange(tables[0].keys.num_rows)] * len(tables)
     stacked = pa.Table.from_batches([table.keys for table in tables], layout.keys).combine_chunks()

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import Array, BoolArray, Int64Array
+from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array
+
+MEMBERSHIP = "__muntin_families"
+"""Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
+
+
+def membership_type(families: int) -> pa.DataType:
+    return next(kind for bits, kind in _MEMBERSHIP_TYPES if families <= bits)
+
+
+_MEMBERSHIP_TYPES = ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64()))
 
 
 @dataclass(frozen=True)
@@ -38,11 +48,15 @@ class Tuples:
         """The same tuples, with `codes[key]` for every key."""
         return Tuples(codes[self.key], self.time, self.columns)
 
-    def in_order(self) -> Tuples:
-        """By key, then by time; equal times by the values of the columns, in the order of the columns.
+    def in_order(self, first: str | None = None) -> Tuples:
+        """By key, then by time; equal times by the values of the columns, `first` before the others.
 
         The tie-break is fixed by the tuples alone: it does not depend on when or in which batch they came.
         """
+        return self.take(self.order(first))
+
+    def order(self, first: str | None = None) -> Int64Array:
+        """The indices of the tuples in order."""
         order = by_key_and_time(self.key, self.time)
         key, time = self.key[order], self.time[order]
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
@@ -50,13 +64,14 @@ class Tuples:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
             run = np.cumsum(np.append(True, ~ties))[tied]
             chosen = order[tied]
-            order[tied] = chosen[np.lexsort((*reversed(self._ranks(chosen)), run))]
-        return self.take(order)
+            order[tied] = chosen[np.lexsort((*reversed(self._ranks(chosen, first)), run))]
+        return order
 
-    def _ranks(self, chosen: Int64Array) -> list[Array]:
+    def _ranks(self, chosen: Int64Array, first: str | None) -> list[Array]:
         ranks: list[Array] = []
-        for column in self.columns.columns:
-            part = column.take(pa.array(chosen))
+        names = self.columns.schema.names
+        for name in sorted(names, key=lambda name: name != first):
+            part = self.columns.column(name).take(pa.array(chosen))
             if part.null_count:
                 ranks.append(np.asarray(part.is_valid()))
             if values.is_fixed(part.type):
@@ -64,6 +79,27 @@ class Tuples:
             elif values.is_ranked(part.type):
                 ranks.append(values.ranked(part)[0])
         return ranks
+
+    @property
+    def membership(self) -> UInt64Array:
+        """Which families count each tuple."""
+        return np.asarray(self.columns.column(MEMBERSHIP)).astype(np.uint64)
+
+    def with_membership(self, membership: UInt64Array) -> Tuples:
+        at = self.columns.schema.get_field_index(MEMBERSHIP)
+        kind = self.columns.schema.field(at).type
+        columns = [*self.columns.columns[:at], pa.array(membership).cast(kind), *self.columns.columns[at + 1 :]]
+        return Tuples(self.key, self.time, pa.record_batch(columns, schema=self.columns.schema))
+
+    def of_family(self, family: int) -> BoolArray:
+        """Which tuples a family counts."""
+        return np.asarray(self.membership >> np.uint64(family) & np.uint64(1) == 1)
+
+    def without(self, family: int, dropped: Int64Array) -> Tuples:
+        """The same tuples, these of them not counted by the family."""
+        membership = self.membership
+        membership[dropped] &= ~np.uint64(1 << family)
+        return self.with_membership(membership)
 
 
 def concatenated(parts: Sequence[Tuples]) -> Tuples:

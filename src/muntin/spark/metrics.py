@@ -15,6 +15,8 @@ from muntin.stages.window_stage import ShardMetrics
 OBSERVATION = "muntin"
 NAMES = tuple(each.name for each in fields(ShardMetrics))
 _COUNTERS = tuple(each.name for each in fields(Totals))
+_LARGEST = {"compressed_after"}
+"""Of which the shards' largest counts, and not their sum."""
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
 
@@ -32,13 +34,23 @@ class Progress:
     outside_rows: int = 0
     """Rows between windows, where the slide is larger than the size."""
     results: int = 0
-    """Windows of keys that closed."""
+    """Windows of keys that closed, or the rows that a function made of them."""
+    compressions: int = 0
+    """Chunks that were compressed."""
+    decompressions: int = 0
+    """Chunks that were decompressed, for windows that needed them."""
     batch_rows: int = 0
     """The same for the last batch alone, from here on."""
     batch_late_rows: int = 0
     batch_bad_rows: int = 0
     batch_outside_rows: int = 0
     batch_results: int = 0
+    batch_compressions: int = 0
+    batch_decompressions: int = 0
+    batch_seconds: float = 0.0
+    """How long the batch took: the latency of its results, once the watermark has passed their windows."""
+    rows_per_s: float = 0.0
+    """Throughput: the input rows of the batch by its time."""
     panes: int = 0
     """Panes of keys that open windows still need."""
     tuples: int = 0
@@ -48,6 +60,25 @@ class Progress:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    chunks: int = 0
+    """Chunks of tuples that open windows still need."""
+    compressed_chunks: int = 0
+    chunk_tuples: int = 0
+    uncompressed_bytes: int = 0
+    """The chunks in the state that are not compressed."""
+    compressed_bytes: int = 0
+    """The chunks in the state that are."""
+    resident_bytes: int = 0
+    """The chunks in the workers' memory."""
+    left_chunks: int = 0
+    """Those that are only in the state."""
+    compressed_after: int = 0
+    """D as it stands: the age in event time of the youngest compressed chunk, in microseconds."""
+
+    @property
+    def compressed_share(self) -> float:
+        """The share of chunks that are compressed."""
+        return self.compressed_chunks / self.chunks if self.chunks else 0.0
 
 
 def metric_fields() -> list[T.StructField]:
@@ -63,7 +94,7 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
     """Streams report as `muntin`. Tables add the query's own id: Spark wants one name of each in a plan, and results
     of several queries over tables are joined and united all the time.
     """
-    sums: list[Column] = [F.sum(name).alias(name) for name in NAMES]
+    sums: list[Column] = [(F.max if name in _LARGEST else F.sum)(name).alias(name) for name in NAMES]
     return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *sums)
 
 
@@ -74,7 +105,9 @@ def progress(query: Any) -> Progress:
         if found is not None:
             values = _as_dict(found)
             known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
-            return Progress(batch_id=int(report["batchId"]), **known)
+            seconds = report["durationMs"].get("triggerExecution", 0) / 1000
+            rate = report["numInputRows"] / seconds if seconds else 0.0
+            return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
     return Progress()
 
 

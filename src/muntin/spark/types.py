@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from muntin.errors import MuntinError
+
 _SIMPLE: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
     (T.BooleanType, pa.bool_()),
     (T.ByteType, pa.int8()),
@@ -72,6 +74,28 @@ def to_spark(kind: pa.DataType) -> T.DataType:
     if pa.types.is_map(kind):
         return T.MapType(to_spark(kind.key_type), to_spark(kind.item_type))
     return _BACK[kind]
+
+
+def result_fields(schema: T.DataType | str) -> pa.Schema:
+    """A schema of results, as a Spark type or as a string, as an Arrow schema."""
+    if isinstance(schema, str):
+        try:
+            schema = T.DataType.fromDDL(schema)
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise MuntinError(f"schema {schema!r} is not one: {reason}. Write it as 'n long, mean double'.") from error
+    if not isinstance(schema, T.StructType) or not len(schema):
+        raise MuntinError(f"schema must be such as 'n long, mean double' or a Spark StructType, got {schema!r}.")
+    fields = []
+    for field in schema:
+        kind = to_arrow(field.dataType)
+        if kind is None:
+            raise MuntinError(
+                f"schema's column {field.name!r} is of type {field.dataType.simpleString()}, which Muntin does not "
+                "handle; use a number, string, boolean, date, timestamp, decimal, or an array, map or struct of them."
+            )
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
 
 
 def schema_to_spark(schema: pa.Schema) -> T.StructType:

@@ -26,7 +26,7 @@ from muntin.panes.table import (
     key_columns,
     merge,
 )
-from muntin.panes.tuples import Tuples, by_code
+from muntin.panes.tuples import MEMBERSHIP, Tuples, by_code
 from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
@@ -122,8 +122,17 @@ class PaneStage:
         codes, first_rows = keys.encode(columns, batch.num_rows)
         leaves, dictionaries = self._over_time(batch, times, codes, len(first_rows))
         leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
-        tuples = None if layout.tuples is None else Tuples(codes, times, batch.select(layout.tuples.names))
+        tuples = None if layout.tuples is None else Tuples(codes, times, self._kept_columns(batch, layout.tuples))
         return PaneTable(key_batch(columns, layout.keys, first_rows), tuple(leaves), dictionaries, tuples)
+
+    def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """The columns of tuples that are kept; as yet every family counts them all."""
+        if MEMBERSHIP not in schema.names:
+            return batch.select(schema.names)
+        everyone = np.full(batch.num_rows, (1 << len(self._plan.families)) - 1, dtype=np.uint64)
+        members = pa.array(everyone).cast(schema.field(MEMBERSHIP).type)
+        columns = [members if name == MEMBERSHIP else batch.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _over_time(
         self, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, key_count: int

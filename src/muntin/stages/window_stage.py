@@ -9,13 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, run_starts
-from muntin.families.family import ALWAYS, NEVER_MORE, Arrival
+from muntin.chunks.needed import NeededTuples, drop_useless
+from muntin.chunks.store import ChunkStore
+from muntin.families.family import ALWAYS, NEVER_MORE, Arrival, TupleFamily
 from muntin.panes import packed
 from muntin.panes.marks import Marks
-from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed, without_closed_of_part
+from muntin.panes.store import Header, PaneStore, Totals, open_rows, waiting, without_closed, without_closed_of_part
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
+from muntin.panes.tuples import Tuples
 from muntin.plan import Plan
 from muntin.stages.pane_stage import PackedPanes
+from muntin.whole.windows import WholeWindows
 
 
 @dataclass
@@ -34,11 +38,23 @@ class ShardMetrics:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    chunks: int = 0
+    compressed_chunks: int = 0
+    chunk_tuples: int = 0
+    uncompressed_bytes: int = 0
+    compressed_bytes: int = 0
+    resident_bytes: int = 0
+    left_chunks: int = 0
+    compressed_after: int = 0
+    compressions: int = 0
+    decompressions: int = 0
     total_rows: int = 0
     total_late_rows: int = 0
     total_bad_rows: int = 0
     total_outside_rows: int = 0
     total_results: int = 0
+    total_compressions: int = 0
+    total_decompressions: int = 0
 
     def count(self, batch: Totals, totals: Totals) -> None:
         """Take over the counters of this batch, and those since the query first started."""
@@ -70,17 +86,21 @@ class WindowStage:
         yield from late
         taken = absorb(self.plan, before, arrived_table, closed, now)
         table, added = None, None
+        chunks = self.store.chunks()
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
-            for batch in answers(self.plan, taken.table, closed, now):
+            for batch in answers(self.plan, taken, closed, now, chunks):
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
+            if self.plan.whole:
+                keep_chunks(self.plan, chunks, taken, table, closed, now)
             table = compacted(self.plan.layout, table)
-        header = self.store.commit(table, added, now, counted)
+        counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
+        header = self.store.commit(table, added, now, counted, chunks.chunks)
         self.metrics.count(counted, header.totals)
-        self._measure(table, header)
+        self._measure(table, header, chunks)
 
     def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
         """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
@@ -110,9 +130,18 @@ class WindowStage:
         added = merge(self.plan.layout, tables) if tables else None
         return added, Totals(rows, late_rows, bad_rows, outside_rows), late
 
-    def _measure(self, table: PaneTable | None, header: Header) -> None:
+    def _measure(self, table: PaneTable | None, header: Header, chunks: ChunkStore) -> None:
         metrics = self.metrics
+        metrics.chunks = len(header.chunks)
+        metrics.compressed_chunks = sum(chunk.compressed for chunk in header.chunks)
+        metrics.chunk_tuples = sum(chunk.tuples for chunk in header.chunks)
+        metrics.uncompressed_bytes = sum(chunk.size for chunk in header.chunks if not chunk.compressed)
+        metrics.compressed_bytes = sum(chunk.size for chunk in header.chunks if chunk.compressed)
+        metrics.left_chunks = sum(not chunks.is_resident(chunk) for chunk in header.chunks)
+        metrics.resident_bytes = chunks.resident_bytes
+        metrics.compressed_after = chunks.found_after(header.settled)
         metrics.state_bytes = sum(segment.size for segment in header.segments)
+        metrics.state_bytes += metrics.uncompressed_bytes + metrics.compressed_bytes
         metrics.segments = len(header.segments)
         if table is not None:
             metrics.panes = sum(len(family.own(table)[0]) for family in self.plan.families)
@@ -132,6 +161,8 @@ class Taken:
     """What the families made of tuples, in the table's codes of keys."""
     bad_rows: int
     """How many tuples a family set aside."""
+    tuples: Tuples | None
+    """All that are in no chunk yet, those that are not waiting any more among them."""
 
 
 def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks) -> Taken | None:
@@ -141,18 +172,28 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
         return None
     table = merge(plan.layout, present)
     if table.tuples is None:
-        return Taken(table, arrived, (), 0)
+        return Taken(table, arrived, (), 0, None)
     fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
     settled = (table.tuples.time >= closed.settled) & (table.tuples.time < now.settled) & plan.settles
-    arrival = Arrival(table.tuples, fresh, table.tuples.take(settled).in_order(), closed.watermark)
-    absorbed = [each for family in plan.over_tuples if (each := family.absorb(plan, table, arrival)) is not None]
-    waiting = (table.tuples.time >= now.settled) & plan.settles
-    made = tuple(each.table for each in absorbed)
+    settled_at = np.flatnonzero(settled)
+    settled_at = settled_at[table.tuples.take(settled_at).order()]
+    arrival = Arrival(table.tuples, fresh, table.tuples.take(settled_at), settled_at, closed.watermark)
+    tuples, made, bad_rows = table.tuples, [], 0
+    for index, family in enumerate(plan.families):
+        absorbed = family.absorb(plan, table, arrival) if isinstance(family, TupleFamily) else None
+        if absorbed is not None:
+            made.append(absorbed.table)
+            if absorbed.bad is not None:
+                bad_rows += len(absorbed.bad)
+                tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
+    table = replace(table, tuples=tuples)
+    waits = waiting(tuples.time, plan, now)
     return Taken(
-        table=merge(plan.layout, [table.only(tuples=waiting), *made], overlay=True),
-        arrived=None if arrived is None else arrived.only(tuples=waiting[fresh]),
-        made=made,
-        bad_rows=sum(each.bad_rows for each in absorbed),
+        table=merge(plan.layout, [table.only(tuples=waits), *made], overlay=True),
+        arrived=None if arrived is None else arrived.only(tuples=waits[fresh]),
+        made=tuple(made),
+        bad_rows=bad_rows,
+        tuples=tuples,
     )
 
 
@@ -182,11 +223,33 @@ def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
     return leaves.time >= first[leaves.key]
 
 
-def answers(plan: Plan, table: PaneTable, closed: Marks, now: Marks) -> Iterator[pa.RecordBatch]:
+def answers(
+    plan: Plan, taken: Taken, closed: Marks, now: Marks, chunks: ChunkStore | None = None
+) -> Iterator[pa.RecordBatch]:
     """Results of all windows that close with this batch."""
+    whole = None
+    if plan.whole:
+        assert taken.tuples is not None
+        whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
     for family in plan.families:
         if family.mark(now) > family.mark(closed):
-            yield from family.answers(plan, table, family.mark(closed), family.mark(now))
+            yield from family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole)
+
+
+def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, closed: Marks, now: Marks) -> None:
+    """Write the chunks that are complete, drop those that no window needs, compress the old ones.
+
+    `table` is what is taken in, without what no window needs.
+    """
+    assert taken.tuples is not None
+    complete = (taken.tuples.time < plan.complete_until(now.settled)) & (taken.tuples.membership > 0)
+    needed = NeededTuples(plan, table, now)
+    new = replace(table, tuples=taken.tuples.take(complete))
+    new = replace(new, tuples=new.tuples.take(needed.of(new))) if new.tuples is not None else new
+    chunks.add(new, already=plan.complete_until(closed.settled))
+    drop_useless(chunks, needed)
+    chunks.age(now.settled)
+    chunks.stay_within_limit(others=0 if table.tuples is None else table.tuples.nbytes)
 
 
 ALL_TIMES = Marks.at(ALWAYS), Marks.at(NEVER_MORE)
@@ -209,7 +272,7 @@ def answer_table(
         taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
         assert taken is not None, "there are tables"
         metrics.bad_rows += taken.bad_rows
-        for batch in answers(plan, taken.table, *ALL_TIMES):
+        for batch in answers(plan, taken, *ALL_TIMES):
             metrics.results += batch.num_rows
             yield batch
 

@@ -1,0 +1,126 @@
+"""The holistic aggregates: each is a function of all the values of a window, which are therefore kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.aggregates import values
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.arrays import State
+from muntin.errors import MuntinError
+from muntin.whole.collected import Collected
+from muntin.whole.distinct import DistinctCount
+from muntin.whole.frequent import Mode, TopK
+from muntin.whole.function import Whole
+from muntin.whole.quantiles import Quantiles
+
+
+@dataclass(frozen=True, eq=False)
+class _Holistic(Aggregate):
+    column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self.column, "column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+def _bound(whole: Whole, result: pa.DataType) -> Bound:
+    return Bound((), result, _not_lowered, whole)
+
+
+def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    raise AssertionError("a holistic aggregate has no partials to answer from")
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileAggregate(_Holistic):
+    probabilities: tuple[float, ...]
+    as_list: bool
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        kind = type_of(self.column, types)
+        if not (values.is_number(kind) or pa.types.is_decimal(kind)):
+            raise MuntinError(f"a quantile needs numbers, but column {self.column!r} is of type {kind}; cast it first.")
+        whole = Quantiles(self.column, where, self.probabilities, self.as_list)
+        return _bound(whole, pa.list_(pa.float64()) if self.as_list else pa.float64())
+
+
+@dataclass(frozen=True, eq=False)
+class ModeAggregate(_Holistic):
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        return _bound(Mode(self.column, where), _orderable(self.column, types))
+
+
+@dataclass(frozen=True, eq=False)
+class CountDistinctAggregate(_Holistic):
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        _orderable(self.column, types)
+        return _bound(DistinctCount(self.column, where), pa.int64())
+
+
+@dataclass(frozen=True, eq=False)
+class CollectAggregate(_Holistic):
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        return _bound(Collected(self.column, where), pa.list_(type_of(self.column, types)))
+
+
+@dataclass(frozen=True, eq=False)
+class TopKAggregate(_Holistic):
+    k: int
+
+    def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
+        item = _orderable(self.column, types)
+        result = pa.list_(pa.struct([("item", item), ("count", pa.int64())]))
+        return _bound(TopK(self.column, where, self.k), result)
+
+
+def _orderable(column: str, types: Types) -> pa.DataType:
+    kind = type_of(column, types)
+    values.check_orderable(kind, f"column {column!r}")
+    return kind
+
+
+def median(column: str, *, where: Where = None) -> Aggregate:
+    """The exact median, as Spark's `median`: between two values in the middle, their mean."""
+    return QuantileAggregate(where, column, (0.5,), as_list=False)
+
+
+def quantile(column: str, probability: float | Sequence[float], *, where: Where = None) -> Aggregate:
+    """Exact quantiles, as Spark's `percentile`: one number, or a list of them for several probabilities."""
+    several = not isinstance(probability, int | float)
+    given = tuple(probability) if isinstance(probability, Sequence) else (probability,)
+    if not given or isinstance(probability, str):
+        raise MuntinError(f"probability must be a number from 0 to 1, or several of them, got {probability!r}.")
+    for each in given:
+        if isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1:
+            raise MuntinError(f"probability must be a number from 0 to 1, such as 0.95, got {each!r}.")
+    return QuantileAggregate(where, column, tuple(float(each) for each in given), several)
+
+
+def mode(column: str, *, where: Where = None) -> Aggregate:
+    """The most frequent value; the least of them if several are as frequent."""
+    return ModeAggregate(where, column)
+
+
+def count_distinct(column: str, *, where: Where = None) -> Aggregate:
+    """How many different values there are, nulls left out."""
+    return CountDistinctAggregate(where, column)
+
+
+def collect(column: str, *, where: Where = None) -> Aggregate:
+    """All values in time order, as a list; nulls are left out, as in Spark's `collect_list`."""
+    return CollectAggregate(where, column)
+
+
+def top_k(column: str, k: int, *, where: Where = None) -> Aggregate:
+    """The k most frequent values with their counts, most frequent first: a list of (`item`, `count`)."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise MuntinError(f"k must be a whole number from 1, got {k!r}.")
+    return TopKAggregate(where, column, k)

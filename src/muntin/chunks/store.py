@@ -1,0 +1,227 @@
+"""The chunks of one shard (paper 004's chunk buffer), and what becomes of them with age (paper 000's A_C).
+
+A chunk holds the tuples of a stretch of event time, sorted by (key, time), and is never changed. It is written once
+the stretch is complete, and deleted once the last window over it has closed. Tuples that come later, and tuples of
+windows that do not go by time, make pieces: small chunks, of which `FANOUT` are folded into one until that is large.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muntin.arrays import BoolArray, Int64Array, run_starts
+from muntin.chunks.policy import describe_size
+from muntin.errors import MuntinError
+from muntin.panes import packed
+from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.values import StateValues
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+FANOUT = 8
+LARGE = 1 << 16
+"""A piece of so many tuples is not folded any more."""
+ROOM = 0.9
+"""The share of the limit below which chunks that were left to the state come back into memory."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    name: str
+    first: int
+    """The event time of its first tuple."""
+    last: int
+    """The event time of its last tuple: when it was last updated, as far as event time goes."""
+    tuples: int
+    raw: int
+    """Its bytes as they are."""
+    size: int
+    """Its bytes in the state."""
+    compressed: bool
+    tier: int | None
+    """How often a piece has been folded; None for a chunk that is final."""
+
+
+class ChunkStore:
+    """The chunks of one shard, for one batch."""
+
+    def __init__(self, plan: Plan, values: StateValues, resident: dict[str, bytes], chunks: Sequence[Chunk]) -> None:
+        self._plan = plan
+        self._values = values
+        self._resident = resident
+        self._policy = plan.compression
+        self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
+        self.chunks = tuple(chunks)
+        self.compressions = 0
+        self.decompressions = 0
+        for name in resident.keys() - {chunk.name for chunk in chunks}:  # of a batch that failed, or of long ago
+            del resident[name]
+
+    @property
+    def limit(self) -> int | None:
+        """The bytes that this shard may keep in memory, if there is a limit."""
+        return self._limit
+
+    @property
+    def resident_bytes(self) -> int:
+        return sum(map(len, self._resident.values()))
+
+    def is_resident(self, chunk: Chunk) -> bool:
+        return chunk.name in self._resident
+
+    def overlapping(self, first: int, last: int) -> list[Chunk]:
+        """Those with tuples between the two times."""
+        return [chunk for chunk in self.chunks if chunk.last >= first and chunk.first <= last]
+
+    def open(self, chunk: Chunk) -> PaneTable:
+        """The keys and the tuples of a chunk."""
+        self.decompressions += chunk.compressed
+        return packed.unpack_chunk(self._plan.layout, self._bytes(chunk))
+
+    def _bytes(self, chunk: Chunk) -> bytes:
+        value = self._resident.get(chunk.name)
+        if value is None:
+            value = self._values.read(chunk.name, chunk.size, _verified)
+            if self._limit is None or self.resident_bytes + chunk.size <= ROOM * self._limit:
+                self._resident[chunk.name] = value
+        return value
+
+    def add(self, table: PaneTable, already: int) -> None:
+        """Take over the tuples of a table as chunks; those before `already` come late, behind their chunk."""
+        tuples = table.tuples
+        if tuples is None or not len(tuples):
+            return
+        order = tuples.order()
+        length = self._plan.chunk_length
+        time = tuples.time[order]
+        if length is None:
+            self._add(table, order, tier=0)
+            return
+        stretch = np.where(time < already, -1, (time - already) // length)
+        by_stretch = np.argsort(stretch, kind="stable")
+        order, stretch = order[by_stretch], stretch[by_stretch]
+        starts = run_starts(stretch)
+        for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
+            self._add(table, order[begin:end], tier=0 if stretch[begin] < 0 else None)
+
+    def _add(self, table: PaneTable, order: Int64Array, tier: int | None) -> None:
+        assert table.tuples is not None
+        self._write(replace(table, tuples=table.tuples.take(order)), tier)
+        self._fold()
+
+    def _write(self, table: PaneTable, tier: int | None) -> None:
+        tuples = table.tuples
+        assert tuples is not None
+        table = compacted(self._plan.layout, table, slack=0)
+        value = packed.pack_chunk(table, None)
+        if self._limit is not None and len(value) > self._limit:
+            raise MuntinError(
+                f"One chunk of {len(tuples):,} tuples takes {describe_size(len(value))}, more than the "
+                f"{describe_size(self._limit)} that memory= leaves to each of {len(self._plan.shards)} shards; "
+                "name more memory, or use windows with a shorter slide."
+            )
+        if tier is not None and len(tuples) >= LARGE:
+            tier = None
+        chunk = Chunk(
+            name=f"chunk-{uuid.uuid4().hex}",
+            first=int(tuples.time.min()),
+            last=int(tuples.time.max()),
+            tuples=len(tuples),
+            raw=len(value),
+            size=len(value),
+            compressed=False,
+            tier=tier,
+        )
+        if self._policy.after == 0:  # at once
+            chunk, value = self._compressed(chunk, table)
+        self._put(chunk, value)
+
+    def _put(self, chunk: Chunk, value: bytes) -> None:
+        self._values.write(chunk.name, value)
+        self._resident[chunk.name] = value
+        self.chunks = tuple(sorted((*self.chunks, chunk), key=lambda each: (each.last, each.first, each.name)))
+
+    def _compressed(self, chunk: Chunk, table: PaneTable) -> tuple[Chunk, bytes]:
+        value = packed.pack_chunk(table, self._policy.make_codec())
+        self.compressions += 1
+        # Other bytes, another name: copies of the old ones may be about.
+        return replace(chunk, name=f"chunk-{uuid.uuid4().hex}", size=len(value), compressed=True), value
+
+    def _fold(self) -> None:
+        """Fold pieces while there are `FANOUT` of one tier."""
+        while True:
+            tiers = [chunk.tier for chunk in self.chunks if chunk.tier is not None]
+            full = next((tier for tier in tiers if tiers.count(tier) >= FANOUT), None)
+            if full is None:
+                return
+            self.rewrite([chunk for chunk in self.chunks if chunk.tier == full], tier=full + 1)
+
+    def rewrite(
+        self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None
+    ) -> None:
+        """One chunk instead of several, of all their tuples or of those that some window still needs."""
+        tables = []
+        for chunk in chunks:
+            table = self.open(chunk)
+            tables.append(table if keep is None else table.only(keep(table)))
+        self.drop(chunks)
+        merged = merge(self._plan.layout, tables)
+        if merged.tuples is not None and len(merged.tuples):
+            self._write(replace(merged, tuples=merged.tuples.in_order()), tier)
+
+    def drop(self, chunks: Iterable[Chunk]) -> None:
+        dropped = {chunk.name for chunk in chunks}
+        for chunk in self.chunks:
+            if chunk.name in dropped:
+                self._values.delete(chunk.name, chunk.size)
+                self._resident.pop(chunk.name, None)
+        self.chunks = tuple(chunk for chunk in self.chunks if chunk.name not in dropped)
+
+    def age(self, settled: int) -> None:
+        """Compress the chunks that were not updated for the time D; old before fresh."""
+        if self._policy.after is not None:
+            for chunk in self._hot():
+                if settled - chunk.last < self._policy.after:
+                    break
+                self._compress(chunk)
+
+    def stay_within_limit(self, others: int) -> None:
+        """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
+
+        First the oldest chunks are compressed; once all of them are, the oldest are left to the state alone. Chunks
+        disappear from the old end as windows close, so with less load fresh ones stay as they are again.
+        """
+        if self._limit is None:
+            return
+        for chunk in self._hot():
+            if self.resident_bytes + others <= self._limit:
+                return
+            self._compress(chunk)
+        for chunk in self.chunks:
+            if self.resident_bytes + others <= self._limit:
+                return
+            self._resident.pop(chunk.name, None)
+
+    def found_after(self, settled: int) -> int:
+        """D as it stands: the age of the youngest compressed chunk, in microseconds; 0 if none is compressed."""
+        return max(0, settled - max((chunk.last for chunk in self.chunks if chunk.compressed), default=settled))
+
+    def _hot(self) -> Iterator[Chunk]:
+        """Those that are not compressed, oldest first."""
+        yield from [chunk for chunk in self.chunks if not chunk.compressed]
+
+    def _compress(self, chunk: Chunk) -> None:
+        compressed, value = self._compressed(chunk, self.open(chunk))
+        self.drop([chunk])
+        self._put(compressed, value)
+
+
+def _verified(value: bytes) -> bytes:
+    packed.verify_chunk(value)
+    return value

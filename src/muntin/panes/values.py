@@ -1,0 +1,67 @@
+"""Named values of a shard: in the state, and a copy of the large ones on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from muntin.errors import StateError
+from muntin.panes.copies import LocalCopies
+
+COPIED_BYTES = 1 << 18
+"""Values from this size on are worth a copy on the host: smaller ones come from the state as fast."""
+PART_BYTES = 1 << 22
+"""A longer value is written in parts: Spark's state copies a value several times on its way. State that is there
+was cut like this, so it must never change."""
+
+Read = TypeVar("Read")
+
+
+class StateBackend(Protocol):
+    """What the store needs of an engine: one header, and named values. All of it commits with the batch, or none."""
+
+    def read_header(self) -> bytes | None: ...
+    def write_header(self, value: bytes) -> None: ...
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, value: bytes) -> None: ...
+    def delete(self, name: str) -> None: ...
+
+
+class StateValues:
+    """A name is never used twice, so a copy is either what the state holds or of no use."""
+
+    def __init__(self, backend: StateBackend, query: str, shard: int) -> None:
+        self._backend = backend
+        self._shard = shard
+        self._copies = LocalCopies(query, shard)
+
+    def write(self, name: str, value: bytes) -> None:
+        for part, at in _parts(name, len(value)):
+            self._backend.write(part, value[at : at + PART_BYTES])
+        if len(value) >= COPIED_BYTES:
+            self._copies.write(name, value)
+
+    def read(self, name: str, size: int, unpack: Callable[[bytes], Read]) -> Read:
+        """The value of that size, unpacked; `unpack` raises a StateError if it is damaged."""
+        copy = self._copies.read(name)
+        if copy is not None:
+            with suppress(StateError):  # a damaged copy: the state has the original
+                return unpack(copy)
+        parts = [self._backend.read(part) for part, _ in _parts(name, size)]
+        if None in parts:
+            raise StateError(
+                f"Value {name} is missing from the state of shard {self._shard}. "
+                "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
+            )
+        return unpack(b"".join(part for part in parts if part is not None))
+
+    def delete(self, name: str, size: int) -> None:
+        for part, _ in _parts(name, size):
+            self._backend.delete(part)
+        self._copies.delete(name)
+
+
+def _parts(name: str, size: int) -> list[tuple[str, int]]:
+    """The names under which the parts of a value are in the state, and where in it each begins."""
+    return [(name if at == 0 else f"{name}.{at // PART_BYTES}", at) for at in range(0, size, PART_BYTES)]

@@ -1,0 +1,103 @@
+"""`.apply()`: a function of the user's that gets a window's tuples, in time order, and returns rows.
+
+The non-incremental query of the papers: nothing is known of the function, so nothing can be shared between windows but
+the tuples themselves.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from muntin.arrays import Int64Array
+from muntin.errors import MuntinError
+
+Form = Literal["arrow", "pandas"]
+
+
+@dataclass(frozen=True)
+class Applied:
+    function: Callable[[Any], Any]
+    schema: pa.Schema
+    """Of the rows that the function returns."""
+    columns: tuple[str, ...]
+    """What the function gets."""
+    form: Form
+
+    def rows(self, table: pa.Table, window: Callable[[], str]) -> pa.Table:
+        """What the function makes of one window's tuples; `window` tells which window it is, for errors."""
+        try:
+            found = self.function(table if self.form == "arrow" else table.to_pandas())
+        except Exception as error:
+            raise MuntinError(
+                f"The function {self._name} failed on {window()}: {type(error).__name__}: {error}"
+            ) from error
+        return self._checked(found, window)
+
+    def _checked(self, found: object, window: Callable[[], str]) -> pa.Table:
+        wanted = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        if isinstance(found, pa.RecordBatch):
+            found = pa.Table.from_batches([found])
+        elif isinstance(found, pd.DataFrame):
+            found = self._from_pandas(found, window, wanted)
+        if not isinstance(found, pa.Table):
+            raise MuntinError(
+                f"The function {self._name} returned {type(found).__name__} for {window()}; it must return an Arrow "
+                f"table or a pandas frame with the columns {wanted}."
+            )
+        if sorted(found.column_names) != sorted(self.schema.names):
+            raise MuntinError(
+                f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "
+                f"says {wanted}."
+            )
+        try:
+            return found.select(self.schema.names).cast(self.schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            kinds = ", ".join(f"{field.name} {field.type}" for field in found.schema)
+            raise MuntinError(
+                f"The function {self._name} returned {kinds} for {window()}; the schema says {wanted}: {error}"
+            ) from error
+
+    def _from_pandas(self, frame: pd.DataFrame, window: Callable[[], str], wanted: str) -> pa.Table:
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise MuntinError(
+                f"The function {self._name} returned a frame for {window()} that is not a table; the schema says "
+                f"{wanted}: {error}"
+            ) from error
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+    def over(
+        self, tuples: pa.Table, begin: Int64Array, end: Int64Array, window: Callable[[int], str]
+    ) -> tuple[Int64Array, list[pa.Table]]:
+        """How many rows each window gave, and the rows."""
+        found = [
+            self.rows(tuples.slice(first, behind - first), partial(window, i))
+            for i, (first, behind) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
+        ]
+        return np.array([each.num_rows for each in found], dtype=np.int64), found
+
+
+def form_of(function: Callable[[Any], Any]) -> Form:
+    """By the annotation of its argument: a `pandas.DataFrame` gets one, everything else an Arrow table."""
+    if not callable(function):
+        raise MuntinError(f"apply() needs a function of a window's tuples, got {function!r}.")
+    try:
+        parameters: Sequence[str] = list(signature(function).parameters)
+        hints = typing.get_type_hints(function)
+    except (TypeError, ValueError, NameError):
+        return "arrow"
+    kind = hints.get(parameters[0]) if parameters else None
+    return "pandas" if kind is pd.DataFrame else "arrow"

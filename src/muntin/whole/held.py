@@ -1,0 +1,95 @@
+"""Windows as ranges of tuples in order, and what all holistic aggregates over them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates import values
+from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts
+from muntin.panes.tuples import Tuples, by_code
+from muntin.tree.wavelet import WaveletMatrix
+
+
+@dataclass
+class Held:
+    """Windows of one model over tuples that are sorted by (key, time): window i holds the tuples `[begin[i], end[i])`.
+
+    No window reaches across a key. In the order of their begins, the windows are in the order of their ends, too.
+    """
+
+    tuples: Tuples
+    begin: Int64Array
+    end: Int64Array
+    _chosen: dict[tuple[str, str | None], Chosen] = field(default_factory=dict)
+
+    def chosen(self, column: str, where: str | None) -> Chosen:
+        """The windows over the tuples that count: the column is not null and the filter is true."""
+        if (column, where) not in self._chosen:
+            array = self.tuples.columns.column(column)
+            masks = [values.valid_mask(array)]
+            if where is not None:
+                masks.append(np.asarray(values.filled(self.tuples.columns.column(where))))
+            present = [mask for mask in masks if mask is not None]
+            kept = np.logical_and.reduce(present) if present else None
+            self._chosen[column, where] = Chosen.of(self, array, kept)
+        return self._chosen[column, where]
+
+
+@dataclass
+class Chosen:
+    """A column of the tuples that count, and the windows of `Held` as ranges of it."""
+
+    key: Int64Array
+    column: pa.Array
+    begin: Int64Array
+    end: Int64Array
+
+    @classmethod
+    def of(cls, held: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
+        if kept is None or kept.all():
+            return cls(held.tuples.key, column, held.begin, held.end)
+        before = np.append(0, np.cumsum(kept))
+        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), before[held.begin], before[held.end])
+
+    @property
+    def sizes(self) -> Int64Array:
+        return self.end - self.begin
+
+    @cached_property
+    def first_of_key(self) -> Int64Array:
+        """For every tuple, where the tuples of its key begin."""
+        return np.arange(len(self.key)) - self.position
+
+    @cached_property
+    def position(self) -> Int64Array:
+        """For every tuple, how many of its key are before it."""
+        return positions_in_runs(run_starts(self.key), len(self.key))
+
+    @cached_property
+    def order_keys(self) -> Int64Array:
+        """Integers that compare as the values do."""
+        ranked = values.is_ranked(self.column.type)
+        return values.ranked(self.column)[0] if ranked else values.fixed_order_keys(self.column)
+
+    @cached_property
+    def by_value(self) -> Int64Array:
+        """The tuples of each key from the least value to the greatest; equal ones in their order."""
+        order = np.argsort(self.order_keys, kind="stable")
+        return order[by_code(self.key[order])]
+
+    @cached_property
+    def ranks(self) -> WaveletMatrix:
+        """Of every tuple the place among the values of its key: each window's order statistics."""
+        rank = np.empty(len(self.key), dtype=np.int64)
+        rank[self.by_value] = self.position
+        return WaveletMatrix(rank, int(self.position.max(initial=0)) + 1)
+
+    def kth(self, windows: Int64Array, k: Int64Array) -> Int64Array:
+        """The tuple with the k-th smallest value, from 0, of each of these windows."""
+        begin = self.begin[windows]
+        place = self.first_of_key[begin] + self.ranks.kth(begin, self.end[windows], k)
+        return np.asarray(self.by_value[place])

@@ -1,0 +1,225 @@
+"""From closed windows to their tuples: which chunks they need, and which tuples of those each window holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import BoolArray, Int64Array
+from muntin.chunks.policy import describe_size
+from muntin.chunks.store import ChunkStore
+from muntin.errors import MuntinError
+from muntin.families.delta import DeltaFamily
+from muntin.families.family import Answers, Family
+from muntin.families.leaf_index import LeafIndex
+from muntin.panes.table import PaneTable, merged_keys
+from muntin.panes.tuples import Tuples, concatenated
+from muntin.whole.held import Held
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Windows that are answered together: which of the answers, the tuples they are ranges of, and the ranges."""
+
+    answers: Int64Array
+    held: Held
+
+
+class WholeWindows:
+    """The tuples of a shard, for the windows that close with one batch.
+
+    A chunk is opened when a window needs it, and only once: what was gathered for some windows serves the next ones.
+    """
+
+    def __init__(
+        self, plan: Plan, table: PaneTable, memory: Tuples, settled: int, chunks: ChunkStore | None = None
+    ) -> None:
+        """`memory` are the tuples that are in no chunk, with the keys of `table`."""
+        self._plan = plan
+        self._table = table
+        self._memory = memory
+        self._settled = settled
+        self._chunks = chunks
+        self._gathered: _Gathered | None = None
+
+    def values(self, family: Family, answers: Answers) -> Mapping[str, pa.Array]:
+        """What the holistic aggregates say of each window."""
+        outputs = [output for output in family.outputs if output.bound.whole is not None]
+        if not outputs:
+            return {}
+        found: dict[str, list[pa.Array]] = {output.name: [] for output in outputs}
+        places = []
+        for part in self._parts(family, answers):
+            places.append(part.answers)
+            for output in outputs:
+                assert output.bound.whole is not None
+                found[output.name].append(output.bound.whole.compute(part.held).cast(output.bound.result))
+        back = np.argsort(np.concatenate(places), kind="stable")
+        return {
+            name: parts[0] if len(parts) == 1 else pa.concat_arrays(parts).take(pa.array(back))
+            for name, parts in found.items()
+        }
+
+    def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array]]:
+        """The rows that the user's function makes of each window: which window each row is of, and the columns."""
+        applied = self._plan.applied
+        assert applied is not None
+        windows, tables = [], [applied.schema.empty_table()]
+        for part in self._parts(family, answers):
+            given = self._given(part.held.tuples, applied.columns)
+            counts, rows = applied.over(
+                given, part.held.begin, part.held.end, partial(self._title, answers.take(part.answers))
+            )
+            windows.append(np.repeat(part.answers, counts))
+            tables += rows
+        of_row = np.concatenate(windows)
+        back = pa.array(np.argsort(of_row, kind="stable"))
+        table = pa.concat_tables(tables).combine_chunks()
+        columns = [_one(column).take(back) for column in table.columns]
+        return np.sort(of_row, kind="stable"), columns
+
+    def _given(self, tuples: Tuples, columns: tuple[str, ...]) -> pa.Table:
+        """The columns that a function gets: those of the tuples, their time and their key."""
+        plan = self._plan
+        arrays = []
+        for name in columns:
+            if name == plan.time:
+                arrays.append(pa.array(tuples.time).cast(plan.types[name]))
+            elif name in plan.keys:
+                arrays.append(self._table.keys.column(name).take(pa.array(tuples.key)))
+            else:
+                arrays.append(tuples.columns.column(name))
+        return pa.table(arrays, names=list(columns))
+
+    def _title(self, answers: Answers, index: int) -> str:
+        start, end = (
+            datetime.fromtimestamp(int(edge[index]) / 1e6, tz=timezone.utc).isoformat()
+            for edge in (answers.start, answers.end)
+        )
+        title = self._plan.windows[int(answers.model[index])].title
+        return f"window {title} [{start}, {end}){self._key(int(answers.key[index]))}"
+
+    def _key(self, code: int) -> str:
+        keys = {name: self._table.keys.column(name)[code].as_py() for name in self._plan.keys}
+        return f" of key {keys}" if keys else ""
+
+    def _parts(self, family: Family, answers: Answers) -> Iterator[_Part]:
+        for of_keys in self._key_groups(family, answers):
+            if of_keys is None:
+                chosen = np.arange(len(answers.key))
+                gathered = self._gather(answers, None)
+            else:
+                chosen = np.flatnonzero(of_keys[answers.key])
+                if not len(chosen):
+                    continue
+                gathered = self._gather(answers.take(chosen), of_keys)
+            tuples, index = gathered.of(self._plan, family)
+            for model in np.unique(answers.model[chosen]):
+                at = chosen[answers.model[chosen] == model]
+                begin, end = self._ranges(index, answers.take(at))
+                yield _Part(at, Held(tuples, begin, end))
+
+    def _ranges(self, index: LeafIndex, answers: Answers) -> tuple[Int64Array, Int64Array]:
+        if answers.from_end is None:
+            return index.ranges(answers.key, answers.start, answers.end)
+        settled = np.full(len(answers.key), self._settled)
+        behind, _ = index.ranges(answers.key, settled, settled)
+        return behind - answers.from_end[0], behind - answers.from_end[1]
+
+    def _gather(self, answers: Answers, of_keys: BoolArray | None) -> _Gathered:
+        """All tuples that these windows may hold, and perhaps others. Numbered ones are counted from the end."""
+        first = int(answers.start.min())
+        last = int(answers.end.max()) if answers.from_end is None else self._settled
+        needed = [] if self._chunks is None else self._chunks.overlapping(first, last)
+        gathered = self._gathered if of_keys is None else None
+        if gathered is None:
+            memory = self._memory if of_keys is None else self._memory.take(of_keys[self._memory.key])
+            gathered = _Gathered(frozenset(), memory.in_order())
+        missing = [chunk for chunk in needed if chunk.name not in gathered.names]
+        if missing:
+            assert self._chunks is not None
+            parts = [gathered.tuples]
+            if of_keys is None:
+                parts += _recoded(self._plan, self._table, [self._chunks.open(chunk) for chunk in missing])
+            else:  # one after the other: there is not the memory for all of them
+                for chunk in missing:
+                    (tuples,) = _recoded(self._plan, self._table, [self._chunks.open(chunk)])
+                    parts.append(tuples.take(of_keys[tuples.key]))
+            names = gathered.names | {chunk.name for chunk in missing}
+            gathered = _Gathered(names, concatenated(parts).in_order())
+        if of_keys is None:
+            self._gathered = gathered
+        return gathered
+
+    def _key_groups(self, family: Family, answers: Answers) -> list[BoolArray | None]:
+        """All keys at once; under a limit of memory, as many at a time as fit."""
+        if self._chunks is None or self._chunks.limit is None:
+            return [None]
+        limit = self._chunks.limit
+        tuples = sum(chunk.tuples for chunk in self._chunks.chunks) + len(self._memory)
+        raw = sum(chunk.raw for chunk in self._chunks.chunks) + self._memory.nbytes
+        leaves = family.own(self._table)[0]
+        held = np.bincount(leaves.key, weights=leaves.state[0], minlength=self._table.keys.num_rows)
+        size = held * (raw / max(tuples, 1))
+        if float(size.sum()) <= limit:
+            return [None]
+        answered = np.unique(answers.key)
+        largest = int(answered[np.argmax(size[answered])])
+        if size[largest] > limit:
+            raise MuntinError(
+                f"The {int(held[largest]):,} tuples in the windows{self._key(largest)} take about "
+                f"{describe_size(float(size[largest]))}, more than the {describe_size(limit)} that memory= leaves to "
+                f"each of {len(self._plan.shards)} shards; name more memory, or use shorter windows or fewer columns."
+            )
+        group = np.full(len(size), -1)
+        current, total = 0, 0.0
+        for key in answered.tolist():
+            if total + size[key] > limit:
+                current, total = current + 1, 0.0
+            group[key] = current
+            total += size[key]
+        return [group == each for each in range(current + 1)]
+
+
+class _Gathered:
+    """The tuples of some chunks and those in memory, in order; each family sees those that it counts."""
+
+    def __init__(self, names: frozenset[str], tuples: Tuples) -> None:
+        self.names = names
+        self.tuples = tuples
+        self._views: dict[int, tuple[Tuples, LeafIndex]] = {}
+
+    def of(self, plan: Plan, family: Family) -> tuple[Tuples, LeafIndex]:
+        number = next(i for i, each in enumerate(plan.families) if each is family)
+        if number not in self._views:
+            tuples = self.tuples.take(self.tuples.of_family(number))
+            if isinstance(family, DeltaFamily):  # which numbers tuples of one time by the column that it follows
+                tuples = tuples.in_order(first=family.window.column)
+            self._views[number] = tuples, LeafIndex(tuples.key, tuples.time)
+        return self._views[number]
+
+
+def _recoded(plan: Plan, table: PaneTable, chunks: Sequence[PaneTable]) -> list[Tuples]:
+    """The tuples of chunks with the codes of a table; without those of keys that the table does not have."""
+    keys, (ours, *theirs) = merged_keys(plan.layout, [table, *chunks])
+    codes = np.full(keys.num_rows, -1, dtype=np.int64)
+    codes[ours] = np.arange(len(ours))
+    found = []
+    for chunk, each in zip(chunks, theirs, strict=True):
+        assert chunk.tuples is not None
+        tuples = chunk.tuples.recoded(codes[each])
+        found.append(tuples.take(tuples.key >= 0))
+    return found
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
