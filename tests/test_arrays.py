@@ -19,6 +19,7 @@ from muntin.arrays import (
     running_max,
     search,
     search_behind,
+    stable_order,
 )
 from tests.builders import compose
 from tests.naive import compose_all
@@ -116,3 +117,9 @@ def test_search_behind(long_run: int, runs: list[list[int]], reach: int) -> None
         for start, run in zip(starts, runs, strict=True)
         for value in run
     ]
+
+
+@given(st.lists(st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3), min_size=3, max_size=3)))
+def test_stable_order_is_lexsort(rows: list[list[int]]) -> None:
+    columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(3)]
+    assert stable_order(*columns).tolist() == np.lexsort(columns).tolist()

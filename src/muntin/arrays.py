@@ -90,6 +90,38 @@ def search_behind(values: Array, targets: Array, starts: Int64Array) -> Int64Arr
     return found
 
 
+def stable_order(*columns: Int64Array) -> Int64Array:
+    """`np.lexsort` of integers, the last column first: by digits, each packed with a position into one integer.
+
+    To sort integers is several times as fast as to sort by them.
+    """
+    length = len(columns[0])
+    order = np.arange(length)
+    if not length:
+        return order
+    position_bits = length.bit_length()
+    room = 62 - position_bits
+    digit, filled = np.zeros(length, dtype=np.int64), 0
+    for column in columns:
+        rest = column.view(np.uint64) - np.uint64(int(column.min()) % (1 << 64))
+        width = int(rest.max()).bit_length()
+        while width:
+            taken = min(width, room - filled)
+            part = (rest & np.uint64((1 << taken) - 1)).astype(np.int64)
+            digit |= part << filled
+            rest, width, filled = rest >> np.uint64(taken), width - taken, filled + taken
+            if filled == room:
+                order = _by_digit(digit, order, position_bits)
+                digit, filled = np.zeros(length, dtype=np.int64), 0
+    return _by_digit(digit, order, position_bits) if filled else order
+
+
+def _by_digit(digit: Int64Array, order: Int64Array, position_bits: int) -> Int64Array:
+    packed = digit[order] << position_bits | np.arange(len(order))
+    packed.sort()
+    return np.asarray(order[packed & ((1 << position_bits) - 1)])
+
+
 def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
     """For each of `length` elements in runs that begin at `starts`, its position within its run."""
     return np.arange(length) - np.repeat(starts, np.diff(starts, append=length))

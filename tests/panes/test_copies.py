@@ -72,4 +72,21 @@ def test_the_store_reads_copies_and_survives_damaged_ones(host: Path, monkeypatc
     assert found is not None
     assert pane_values(plan, found) == pane_values(plan, table)
     cold().commit(None, None, Marks.at(10**9), Totals())  # all windows have closed
-    assert not list((query_folder("query") / "0").iterdir())
+    assert [each.name for each in (query_folder("query") / "0").iterdir()] == ["holder"]
+
+
+def test_a_worker_gives_up_the_shards_that_another_one_has_now(host: Path) -> None:
+    plan, cache = make_plan([sliding(10, 5)]), HotCache(capacity=8)
+    table = lift(plan, [row(1)])
+    states = {shard: MemoryState() for shard in (0, 1)}
+    headers = {}
+    for shard in (0, 1):
+        headers[shard] = PaneStore(plan, "query", shard, states[shard], cache).commit(
+            table, table, Marks.at(0), Totals()
+        )
+        cache.chunks("query", shard)["chunk"] = b"bytes"
+    (query_folder("query") / "1" / "holder").write_text("another worker")
+    PaneStore(plan, "query", 0, states[0], cache).commit(table, None, Marks.at(1), Totals())
+    assert cache.get("query", 1, headers[1].version) is None
+    assert cache.chunks("query", 1) == {}
+    assert cache.chunks("query", 0) == {"chunk": b"bytes"}

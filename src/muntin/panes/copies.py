@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STALE_SECONDS = 86_400
+_HOLDER = "holder"
 
 
 class LocalCopies:
@@ -40,6 +41,15 @@ class LocalCopies:
                 unfinished = self._folder / f"{name}.{os.getpid()}"
                 unfinished.write_bytes(value)
                 unfinished.replace(self._folder / name)
+
+    def claim(self) -> None:
+        """Say that this worker has the shard now."""
+        self.write(_HOLDER, str(os.getpid()).encode())
+
+    def is_elsewhere(self) -> bool:
+        """Whether another worker of the host has had the shard since this one claimed it."""
+        holder = self.read(_HOLDER)
+        return holder is not None and holder != str(os.getpid()).encode()
 
     def delete(self, name: str) -> None:
         with suppress(OSError):

@@ -29,8 +29,8 @@ _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 _PLAIN = pa.ipc.IpcWriteOptions()
-_COMPRESSED = struct.Struct("<8sQ")
-"""Before a compressed chunk: the codec, and the size that it had before."""
+_CHUNK = struct.Struct("<8sQ")
+"""Before a chunk, within what the checksum covers: its codec, nothing if it has none, and its size without one."""
 
 
 class Kind(IntEnum):
@@ -38,7 +38,6 @@ class Kind(IntEnum):
     HEADER = 2
     ROWS = 3
     CHUNK = 4
-    COMPRESSED = 5
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
@@ -97,20 +96,18 @@ def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
     _write(sink, table.keys, _PLAIN)
     _write(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
     body = sink.getvalue()
-    if codec is None:
-        return seal(Kind.CHUNK, body.to_pybytes())
-    return seal(Kind.COMPRESSED, _COMPRESSED.pack(codec.name.encode(), body.size) + codec.compress(body).to_pybytes())
+    name, stored = (b"", body) if codec is None else (codec.name.encode(), codec.compress(body))
+    return seal(Kind.CHUNK, _CHUNK.pack(name, body.size) + stored.to_pybytes())
 
 
 def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
     """The table of a chunk, compressed or not: its keys and its tuples, and no leaves."""
-    if _kind(sealed) == Kind.COMPRESSED:
-        packed = unseal(Kind.COMPRESSED, sealed)
-        name, size = _COMPRESSED.unpack_from(packed)
+    stored = unseal(Kind.CHUNK, sealed)
+    name, size = _CHUNK.unpack_from(stored)
+    body = stored[_CHUNK.size :]
+    if any(name):
         codec = pa.Codec(name.rstrip(b"\0").decode())
-        body = memoryview(codec.decompress(pa.py_buffer(packed[_COMPRESSED.size :]), decompressed_size=size))
-    else:
-        body = unseal(Kind.CHUNK, sealed)
+        body = memoryview(codec.decompress(pa.py_buffer(body), decompressed_size=size))
     keys, tuples = _read(body)
     assert layout.tuples is not None
     return PaneTable(keys, tuple(each.empty() for each in layout.leaf_sets), {}, _tuples(tuples, layout.tuples))
@@ -118,11 +115,7 @@ def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
 
 def verify_chunk(sealed: bytes) -> None:
     """Raise a StateError if the bytes are damaged."""
-    unseal(Kind.COMPRESSED if _kind(sealed) == Kind.COMPRESSED else Kind.CHUNK, sealed)
-
-
-def _kind(sealed: bytes) -> int:
-    return _HEADER.unpack_from(sealed)[2] if len(sealed) >= _HEADER.size else 0
+    unseal(Kind.CHUNK, sealed)
 
 
 def pack_rows(batches: Sequence[pa.RecordBatch]) -> bytes:

@@ -20,6 +20,7 @@ from muntin.arrays import BoolArray, Int64Array
 from muntin.chunks.store import Chunk, ChunkStore
 from muntin.errors import StateError
 from muntin.panes import packed
+from muntin.panes.copies import LocalCopies
 from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
@@ -113,6 +114,13 @@ class HotCache:
         self._entries.move_to_end((query, shard))
         return entry[1]
 
+    def release_moved(self) -> None:
+        """Give up what other workers of the host have now: of one shard, one copy is enough."""
+        for query, shard in {*self._entries, *self._chunks}:
+            if LocalCopies(query, shard).is_elsewhere():
+                self._entries.pop((query, shard), None)
+                self._chunks.pop((query, shard), None)
+
     def put(self, query: str, shard: int, version: str, table: PaneTable) -> None:
         self._entries[query, shard] = (version, table)
         self._entries.move_to_end((query, shard))
@@ -174,6 +182,8 @@ class PaneStore:
         self._backend.write_header(header.encode())
         if table is not None:
             self._cache.put(self._query, self._shard, header.version, table)
+        LocalCopies(self._query, self._shard).claim()
+        self._cache.release_moved()
         self.header = header
         return header
 

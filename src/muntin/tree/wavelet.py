@@ -26,7 +26,8 @@ class WaveletMatrix:
             went_left = np.zeros(len(current) + 1, dtype=position)
             np.cumsum(left, out=went_left[1:])
             self._levels.append((bit, went_left))
-            current = np.concatenate([current[left], current[~left]])
+            # Several times as fast as indexing by the mask.
+            current = np.concatenate([np.compress(left, current), np.compress(~left, current)])
 
     def kth(self, begin: Int64Array, end: Int64Array, k: Int64Array) -> Int64Array:
         """The k-th smallest element (from 0) of each range `[begin, end)`; `k` is within the range."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Int64Array, expand, positions_in_runs, run_starts
+from muntin.arrays import Int64Array, expand, positions_in_runs, run_starts, stable_order
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
 
@@ -67,7 +67,7 @@ def most_frequent(chosen: Chosen, k: int) -> Frequencies:
 
 def _counted(chosen: Chosen, begin: Int64Array, end: Int64Array, k: int) -> Iterator[Frequencies]:
     """`begin` and `end` both grow along the windows."""
-    held = np.argsort(chosen.order_keys, kind="stable")
+    held = stable_order(chosen.order_keys)
     starts = run_starts(chosen.order_keys[held])
     run_of_each = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(held)))
     # Value and position in one integer, in order: the occurrences of a value before some position are a search away.

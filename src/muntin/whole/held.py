@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts
-from muntin.panes.tuples import Tuples, by_code
+from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.panes.tuples import Tuples
 from muntin.tree.wavelet import WaveletMatrix
 
 
@@ -78,8 +78,7 @@ class Chosen:
     @cached_property
     def by_value(self) -> Int64Array:
         """The tuples of each key from the least value to the greatest; equal ones in their order."""
-        order = np.argsort(self.order_keys, kind="stable")
-        return order[by_code(self.key[order])]
+        return stable_order(self.order_keys, self.key)
 
     @cached_property
     def ranks(self) -> WaveletMatrix:
