@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from muntin.chunks.policy import Compression, describe_size
 from muntin.durations import describe
 from muntin.families.delta import DeltaFamily
 from muntin.families.family import Family
 from muntin.families.ordered import OrderedFamily
 from muntin.families.session import SessionFamily
 from muntin.families.time import TimeFamily
+from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
 from muntin.query import Query
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
@@ -32,9 +34,16 @@ def explanation(query: Query) -> str:
     lines += [
         "",
         "Tree: flat, one array for all keys of a shard, leaves sorted by (key, pane); a window is a range of leaves.",
-        "Workers: keyed; every key belongs to one shard, because decomposable aggregates over panes leave so little "
-        "work per window that spreading windows would cost more than it gains.",
+        "Workers: keyed; every key belongs to one shard"
+        + (
+            "."
+            if plan.whole
+            else ", because decomposable aggregates over panes leave so little work per window that spreading windows "
+            "would cost more than it gains."
+        ),
     ]
+    if plan.whole:
+        lines += ["", *_whole(plan)]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
@@ -44,6 +53,34 @@ def explanation(query: Query) -> str:
     return "\n".join(lines)
 
 
+def _whole(plan: Plan) -> list[str]:
+    assert plan.layout.tuples is not None
+    names = [name for name in plan.layout.tuples.names if name != MEMBERSHIP]
+    length = plan.chunk_length
+    stretch = "many tuples" if length is None else describe(length)
+    needed = [output.name for output in plan.outputs if output.bound.whole is not None]
+    why = "the function that is applied" if plan.applied is not None else ", ".join(map(repr, needed))
+    return [
+        f"Whole windows: {why} needs the tuples themselves. They are kept as chunks of {stretch}, sorted by (key, "
+        f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
+        "them has closed." + ("" if plan.applied is not None else " All other aggregates use the tree."),
+        _compression(plan.compression),
+    ]
+
+
+def _compression(policy: Compression) -> str:
+    level = "" if policy.level is None else f" at level {policy.level}"
+    if policy.memory is not None:
+        return (
+            f"Compression: {policy.codec}{level}, of the oldest chunks first and of as many as keep them within "
+            f"{describe_size(policy.memory)} of memory; beyond that the oldest are left to the state alone."
+        )
+    if policy.after is None:
+        return "Compression: none; .compress(after=...) or .compress(memory=...) trades time for memory."
+    when = "as soon as it is complete" if policy.after == 0 else f"{describe(policy.after)} after its last tuple"
+    return f"Compression: {policy.codec}{level}, of a chunk {when} (D = {describe(policy.after)})."
+
+
 def _over_time(family: TimeFamily, query: Query) -> list[str]:
     length = family.grid.length
     widest = max(window.longest for window in family.models)
@@ -51,7 +88,7 @@ def _over_time(family: TimeFamily, query: Query) -> list[str]:
     leaf = _leaf_bytes(family)
     lines = [
         f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "
-        f"panes of {leaf} bytes, about {_bytes(kept * leaf)}; keys with less data keep less. "
+        f"panes of {leaf} bytes, about {describe_size(kept * leaf)}; keys with less data keep less. "
         f"{max(1, (widest // length - 1).bit_length())} levels of the tree answer every window."
     ]
     if any(leaf_set.per_tuple for leaf_set in family.leaf_sets):
@@ -137,12 +174,3 @@ _LATE = {"drop": "counted and dropped", "emit": "counted and emitted in the colu
 
 def _width(dtype: str) -> int:
     return 1 if dtype in ("uint8", "bool", "|b1") else 8
-
-
-def _bytes(size: int) -> str:
-    amount = float(size)
-    for unit in ("bytes", "KB", "MB"):
-        if amount < 1000:
-            return f"{amount:,.0f} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} GB"

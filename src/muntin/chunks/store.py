@@ -118,7 +118,9 @@ class ChunkStore:
     def _write(self, table: PaneTable, tier: int | None) -> None:
         tuples = table.tuples
         assert tuples is not None
-        table = compacted(self._plan.layout, table, slack=0)
+        layout = self._plan.layout
+        none = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
+        table = compacted(layout, PaneTable(table.keys, none, {}, tuples), slack=0)  # the keys of its tuples alone
         value = packed.pack_chunk(table, None)
         if self._limit is not None and len(value) > self._limit:
             raise MuntinError(

@@ -53,6 +53,8 @@ class Applied:
                 f"The function {self._name} returned {type(found).__name__} for {window()}; it must return an Arrow "
                 f"table or a pandas frame with the columns {wanted}."
             )
+        if found.schema.equals(self.schema):
+            return found
         if sorted(found.column_names) != sorted(self.schema.names):
             raise MuntinError(
                 f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "
