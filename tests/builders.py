@@ -210,6 +210,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             key = tuple(naive.comparable(columns[name][i]) for name in plan.keys)
             place = (end[i], start[i], title, columns["window_id"][i], key)
             named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
+            named += [] if plan.applied is None else plan.applied.schema.names
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 

@@ -107,8 +107,10 @@ class Query:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
         form = form_of(function)
         fields = result_fields(schema)
-        for name in fields.names:
+        for position, name in enumerate(fields.names):
             self._check_output_name(name, {})
+            if name in fields.names[:position]:
+                raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
         given = list(self.source.types) if columns is None else list(columns)
         for column in given:
             _check_column(self.source, column, "apply's column")

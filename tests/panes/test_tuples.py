@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,22 @@ def test_earlier_columns_come_first() -> None:
     assert [*zip(*map(plain, ordered.columns), strict=True)] == [(None, "b"), (1, None), (1, "z"), (2, "a")]
     ordered = tuples_of(rows, ["w", "n"]).in_order().columns
     assert [*zip(*map(plain, ordered.columns), strict=True)] == [(None, 1), ("a", 2), ("b", None), ("z", 1)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("x", [-0.0, 0.0]), ("s", [None, {"a": -0.0, "b": None}, {"a": 0.0, "b": None}, {"a": 0.0, "b": "b"}])],
+)
+def test_values_that_are_equal_or_have_no_order_have_a_place_yet(column: str, values: list[object]) -> None:
+    rows = [{"key": 0, "t": 5, column: value} for value in values]
+    found = {repr(plain(tuples_of(each, [column]).in_order().columns.column(column))) for each in permutations(rows)}
+    assert len(found) == 1
+
+
+def test_the_sign_of_a_zero_comes_behind_the_other_columns() -> None:
+    rows = [{"key": 0, "t": 5, "x": x, "n": n} for x, n in ((-0.0, 2), (0.0, 1), (-0.0, 1))]
+    ordered = tuples_of(rows, ["x", "n"]).in_order().columns
+    assert repr([*zip(*map(plain, ordered.columns), strict=True)]) == "[(-0.0, 1), (0.0, 1), (-0.0, 2)]"
 
 
 @given(st.lists(st.integers(0, 5) | st.integers(0, 2**40), max_size=50))

@@ -116,17 +116,24 @@ class ChunkStore:
         self._fold()
 
     def _write(self, table: PaneTable, tier: int | None) -> None:
+        layout = self._plan.layout
+        no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
+        # The keys of its tuples alone, not those of leaves.
+        table = compacted(layout, PaneTable(table.keys, no_leaves, {}, table.tuples), slack=0)
         tuples = table.tuples
         assert tuples is not None
-        layout = self._plan.layout
-        none = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
-        table = compacted(layout, PaneTable(table.keys, none, {}, tuples), slack=0)  # the keys of its tuples alone
         value = packed.pack_chunk(table, None)
+        if self._limit is not None and tier is not None and FANOUT * len(value) > self._limit:
+            if len(value) > self._limit and len(tuples) > 1:
+                for half in np.array_split(np.arange(len(tuples)), 2):
+                    self._write(replace(table, tuples=tuples.take(half)), tier)
+                return
+            tier = None  # folded, it would be too large
         if self._limit is not None and len(value) > self._limit:
             raise MuntinError(
                 f"One chunk of {len(tuples):,} tuples takes {describe_size(len(value))}, more than the "
-                f"{describe_size(self._limit)} that memory= leaves to each of {len(self._plan.shards)} shards; "
-                "name more memory, or use windows with a shorter slide."
+                f"{describe_size(self._limit)} that memory= leaves to each shard, of which there are "
+                f"{len(self._plan.shards)}; name more memory, or use windows with a shorter slide."
             )
         if tier is not None and len(tuples) >= LARGE:
             tier = None

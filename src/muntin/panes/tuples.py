@@ -69,6 +69,7 @@ class Tuples:
 
     def _ranks(self, chosen: Int64Array, first: str | None) -> list[Array]:
         ranks: list[Array] = []
+        bits: list[Array] = []  # of floating numbers, looked at last: the two zeros are equal, and not the same
         names = self.columns.schema.names
         for name in sorted(names, key=lambda name: name != first):
             part = self.columns.column(name).take(pa.array(chosen))
@@ -78,7 +79,11 @@ class Tuples:
                 ranks.append(values.fixed_order_keys(part))
             elif values.is_ranked(part.type):
                 ranks.append(values.ranked(part)[0])
-        return ranks
+            elif pa.types.is_nested(part.type):  # these have no order, but what is written of them has
+                ranks.append(np.unique([repr(value) for value in part.to_pylist()], return_inverse=True)[1])
+            if pa.types.is_floating(part.type):
+                bits.append(values.numbers(part).view(np.int64))
+        return ranks + bits
 
     @property
     def membership(self) -> UInt64Array:

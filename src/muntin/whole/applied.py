@@ -71,7 +71,7 @@ class Applied:
     def _from_pandas(self, frame: pd.DataFrame, window: Callable[[], str], wanted: str) -> pa.Table:
         try:
             return pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (ValueError, TypeError) as error:  # Arrow's own are such, too
             raise MuntinError(
                 f"The function {self._name} returned a frame for {window()} that is not a table; the schema says "
                 f"{wanted}: {error}"

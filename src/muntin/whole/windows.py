@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -101,10 +100,7 @@ class WholeWindows:
         return pa.table(arrays, names=list(columns))
 
     def _title(self, answers: Answers, index: int) -> str:
-        start, end = (
-            datetime.fromtimestamp(int(edge[index]) / 1e6, tz=timezone.utc).isoformat()
-            for edge in (answers.start, answers.end)
-        )
+        start, end = (f"{np.datetime64(int(edge[index]), 'us')}Z" for edge in (answers.start, answers.end))
         title = self._plan.windows[int(answers.model[index])].title
         return f"window {title} [{start}, {end}){self._key(int(answers.key[index]))}"
 
@@ -178,16 +174,19 @@ class WholeWindows:
             raise MuntinError(
                 f"The {int(held[largest]):,} tuples in the windows{self._key(largest)} take about "
                 f"{describe_size(float(size[largest]))}, more than the {describe_size(limit)} that memory= leaves to "
-                f"each of {len(self._plan.shards)} shards; name more memory, or use shorter windows or fewer columns."
+                f"each shard, of which there are {len(self._plan.shards)}; name more memory, or use shorter windows or "
+                "fewer columns."
             )
-        group = np.full(len(size), -1)
-        current, total = 0, 0.0
-        for key in answered.tolist():
-            if total + size[key] > limit:
-                current, total = current + 1, 0.0
-            group[key] = current
-            total += size[key]
-        return [group == each for each in range(current + 1)]
+        groups: list[BoolArray | None] = []
+        until = np.cumsum(size[answered])
+        begin, before = 0, 0.0
+        while begin < len(answered):
+            end = max(int(np.searchsorted(until, before + limit, side="right")), begin + 1)
+            of_keys = np.zeros(len(size), dtype=bool)
+            of_keys[answered[begin:end]] = True
+            groups.append(of_keys)
+            begin, before = end, float(until[end - 1])
+        return groups
 
 
 class _Gathered:
