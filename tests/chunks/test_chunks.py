@@ -426,8 +426,8 @@ def test_one_chunk_that_is_larger_than_the_limit(shards: tuple[int, ...]) -> Non
     stream = Stream(plan_of([sliding(3000, 2000)], (), ["median_x"], shards, compression=compression))
     stream.batch([{**row(1000 + t), "d": None, "e": None} for t in range(300)], 1500)
     message = (
-        rf"^One chunk of 300 tuples takes \d KB, more than the 2 KB that memory= leaves to each of {len(shards)} "
-        "shards; name more memory, or use windows with a shorter slide"
+        rf"^One chunk of 300 tuples takes \d KB, more than the 2 KB that memory= leaves to each shard, of which "
+        rf"there are {len(shards)}; name more memory, or use windows with a shorter slide"
     )
     with pytest.raises(MuntinError, match=message):
         stream.batch([], 2000)
