@@ -14,12 +14,12 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array
+from muntin.arrays import Array, Int64Array
 from muntin.errors import StateError
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
@@ -142,7 +142,7 @@ def unpack_header(sealed: bytes) -> dict[str, Any]:
 
 def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
     names = ["key", "time", *(f"s{i}" for i in range(len(leaves.state)))]
-    return _narrowed([leaves.key, leaves.time, *leaves.state], names)
+    return _narrowed([leaves.key, leaves.time, *leaves.state], names, distances="if narrower")
 
 
 def _leaves(batch: pa.RecordBatch) -> Leaves:
@@ -152,7 +152,7 @@ def _leaves(batch: pa.RecordBatch) -> Leaves:
 
 def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:
     """In order, neighbours are close: their distances take fewer bytes, and compress to almost nothing."""
-    narrow = _narrowed([tuples.key, tuples.time], ["key", "time"], distances=in_order)
+    narrow = _narrowed([tuples.key, tuples.time], ["key", "time"], distances="always" if in_order else "never")
     fields = [*narrow.schema, *tuples.columns.schema]
     return pa.record_batch([*narrow.columns, *tuples.columns.columns], schema=pa.schema(fields))
 
@@ -162,33 +162,41 @@ def _tuples(batch: pa.RecordBatch, schema: pa.Schema) -> Tuples:
     return Tuples(_widened(batch, 0), _widened(batch, 1), columns)
 
 
-_NARROW = (np.uint8, np.uint16, np.uint32)
+Distances = Literal["never", "if narrower", "always"]
+_NARROW = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 _BASE = b"base"
 _FIRST = b"first"
 
 
-def _narrowed(columns: Sequence[Array], names: Sequence[str], distances: bool = False) -> pa.RecordBatch:
+def _narrowed(columns: Sequence[Array], names: Sequence[str], distances: Distances) -> pa.RecordBatch:
     """Integers as their distance from the least of them, in as few bytes as that takes.
 
     Codes, times, counts and ranks are mostly close together: a quarter of the bytes go to the compression, which is
-    where the time goes.
+    where the time goes. What is sorted may also be kept as the distances between neighbours.
     """
     arrays, fields = [], []
     for name, column in zip(names, columns, strict=True):
         metadata: dict[bytes, str] = {}
-        if distances and len(column):
-            metadata[_FIRST] = str(int(column[0]))
-            column = np.diff(column, prepend=column[:1])
         if column.dtype == np.int64 and len(column):
-            least = int(column.min())
-            span = int(column.max()) - least
-            kind = next((kind for kind in _NARROW if span <= np.iinfo(kind).max), None)
-            if kind is not None:
-                column = (column - least).astype(kind)
+            width, least = _width(column)
+            if distances == "always" or (distances == "if narrower" and width > 1):
+                apart = np.diff(column, prepend=column[:1])
+                narrower, nearest = _width(apart)
+                if distances == "always" or narrower < width:
+                    metadata[_FIRST] = str(int(column[0]))
+                    column, width, least = apart, narrower, nearest
+            if width in _NARROW:
+                column = (column - least).astype(_NARROW[width])
                 metadata[_BASE] = str(least)
         arrays.append(pa.array(column))
         fields.append(pa.field(name, arrays[-1].type, metadata=metadata or None))
     return pa.record_batch(arrays, schema=pa.schema(fields))
+
+
+def _width(column: Int64Array) -> tuple[int, int]:
+    """The bytes that each of some integers takes as its distance from the least, and the least."""
+    least, most = int(column.min()), int(column.max())
+    return next((width for width in _NARROW if most - least < 1 << 8 * width), 8), least
 
 
 def _widened(batch: pa.RecordBatch, index: int) -> Array:
