@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 EXPECTED = {
+    "apply_function": "|tram 5|08:00|2024-05-01 08:05:00|        1|",
+    "compress": "after=1 hour: 11 of 17 chunks are compressed; medians add to 5252.1",
     "custom_aggregate": "|north|43.63636363636363| 80.0|",
+    "distinct_and_top": "|15:00|3       |chess    |[{chess, 2}, {sport, 2}]|",
+    "median": "|12:30|91.2 |61.5  |[60.5, 151.5]",
     "quickstart": "|{2013-03-08 ",
     "several_models": "|working day     |365    |106.0|2013-03-08 05:30:00|2013-03-09 00:25:00|",
     "springald_panes": "[  4, 16)  19 + 15 + 18 = 52",

@@ -195,9 +195,9 @@ class Query:
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:
-            raise MuntinError(f"{name!r} is a column that results have of their own; name the aggregate otherwise.")
+            raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
         if name in self.by:
-            raise MuntinError(f"{name!r} is a key column already; name the aggregate otherwise.")
+            raise MuntinError(f"{name!r} is a key column already; choose another name.")
         if name in taken:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
 

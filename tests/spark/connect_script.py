@@ -30,7 +30,7 @@ def main(place: Path) -> None:
                 }
             )
         )
-    cells = [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s")]
+    cells = [F.count(F.lit(1)).alias("n"), F.sum("v").alias("s"), F.median("v").alias("mid")]
     judges = {
         "ten": F.window("ts", "10 seconds", "5 seconds"),
         "session": F.session_window("ts", "4 seconds").alias("window"),
@@ -46,7 +46,7 @@ def main(place: Path) -> None:
             watermark="2 seconds",
             by="k",
         )
-        return query.agg(n=A.count(), s=A.sum("v"), some=A.count(where=F.col("v") > 5))
+        return query.agg(n=A.count(), s=A.sum("v"), mid=A.median("v"), some=A.count(where=F.col("v") > 5))
 
     table = ours(feed.table()).to_df().drop("some").collect()
     stream = ours(feed.stream()).to_df()
@@ -62,9 +62,22 @@ def main(place: Path) -> None:
         assert_same(keyed(streamed, "k", only=name), closed)
     fives = [(row.k, row.window_id, row.n) for row in table if row.window_name == "five"]
     assert sorted(fives) == [(f"k{key}", number, 5) for key in range(3) for number in range((21, 21, 18)[key] // 5)]
-    assert muntin.progress(handle).rows == 60, muntin.progress(handle)
+    check_a_function(feed)
+    progress = muntin.progress(handle)
+    assert (progress.rows, progress.chunks > 0, progress.batch_seconds > 0) == (60, True, True), progress
     print("connect: streams and tables agree with Spark")
     spark.stop()
+
+
+def check_a_function(feed: Feed) -> None:
+    def extremes(tuples: pa.Table) -> pa.Table:
+        values = sorted(tuples.column("v").to_pylist())
+        return pa.table({"low": values[:1], "high": values[-1:]})
+
+    ours = muntin.over(feed.table(), W.tumbling("10 seconds"), time="ts", by="k").apply(extremes, "low long, high long")
+    cells = [F.min("v").alias("low"), F.max("v").alias("high")]
+    expected = feed.table().groupBy(F.window("ts", "10 seconds"), "k").agg(*cells)
+    assert_same(keyed(ours.to_df().collect(), "k"), keyed(expected.collect(), "k"))
 
 
 if __name__ == "__main__":

@@ -87,4 +87,6 @@ def same(ours: Any, sparks: Any) -> bool:
         if math.isnan(sparks) or math.isnan(ours):
             return math.isnan(sparks) and math.isnan(ours)
         return math.isclose(ours, sparks, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(sparks, list) and isinstance(ours, list):
+        return len(ours) == len(sparks) and all(map(same, ours, sparks))
     return bool(ours == sparks) and type(ours) is type(sparks)

@@ -107,7 +107,76 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         lambda t: agg(t, n=A.custom(lambda fair: fair, lambda a, b: a, lambda s: s)),
         "'fair' is not in the data",
     ),
+    "a median of a string": (lambda t: agg(t, n=A.median("route")), "n: a quantile needs numbers, but column 'route'"),
+    "a quantile of a time": (lambda t: agg(t, n=A.quantile("ts", 0.5)), "quantile needs numbers.*'ts'.*cast it first"),
+    "a quantile of nothing": (lambda t: A.quantile("fare", []), r"probability must be a number.*got \[\]"),
+    "a quantile in percent": (lambda t: A.quantile("fare", 95), "from 0 to 1, such as 0.95, got 95"),
+    "one quantile of several": (lambda t: A.quantile("fare", [0.5, -0.1]), "from 0 to 1, such as 0.95, got -0.1"),
+    "a quantile in words": (lambda t: A.quantile("fare", "0.5"), "probability must be.*got '0.5'"),  # type: ignore[arg-type]
+    "a quantile of an unknown column": (lambda t: agg(t, n=A.quantile("fair", 0.5)), "'fair'.*mean 'fare'"),
+    "a mode of an array": (lambda t: agg(t, n=A.mode("tags")), "column 'tags' is of type list"),
+    "distinct arrays": (lambda t: agg(t, n=A.count_distinct("tags")), "n: column 'tags' is of type list"),
+    "the top of arrays": (lambda t: agg(t, n=A.top_k("tags", 1)), "n: column 'tags' is of type list"),
+    "the top none": (lambda t: A.top_k("fare", 0), "k must be a whole number from 1, got 0"),
+    "the top half": (lambda t: A.top_k("fare", 0.5), "k must be a whole number from 1, got 0.5"),  # type: ignore[arg-type]
+    "a collected number": (lambda t: A.collect(7), "column must be.*got 7"),  # type: ignore[arg-type]
+    "a filter of a median": (lambda t: agg(t, n=A.median("fare", where="fare")), "where='fare'.*true or false"),
+    "nothing to compress": (
+        lambda t: agg(t, n=A.count()).compress("1 minute").to_df(),
+        r"compress\(\) is for the tuples of whole windows.*such as A.median",
+    ),
+    "nothing to compress, nor to explain": (
+        lambda t: agg(t, n=A.count()).compress(None).explain(),
+        r"compress\(\) is for the tuples of whole windows",
+    ),
+    "after and memory": (lambda t: median(t).compress("1 minute", memory="1 GB"), "both after= and memory="),
+    "never and memory": (lambda t: median(t).compress(None, memory="1 GB"), "both after= and memory="),
+    "neither after nor memory": (lambda t: median(t).compress(), "neither after= nor memory=.*after='1 minute'"),
+    "a negative after": (lambda t: median(t).compress("-1 seconds"), "after must not be negative, got '-1 seconds'"),
+    "an after in words": (lambda t: median(t).compress("soon"), "after is 'soon'"),
+    "an after in numbers": (lambda t: median(t).compress(0), "after must be a duration.*got 0"),  # type: ignore[arg-type]
+    "an unknown codec": (lambda t: median(t).compress(None, codec="zst"), "codec 'zst' is not known.*mean 'zstd'"),  # type: ignore[arg-type]
+    "no codec": (lambda t: median(t).compress(None, codec=None), "codec None is not known"),  # type: ignore[arg-type]
+    "a level too high": (
+        lambda t: median(t).compress(None, level=23),
+        "level must be .* from 1 to 22 for zstd, got 23",
+    ),
+    "a level too low": (lambda t: median(t).compress(None, codec="lz4", level=0), "from 1 to 12 for lz4, got 0"),
+    "a level in words": (lambda t: median(t).compress(None, level="best"), "level must be.*got 'best'"),  # type: ignore[arg-type]
+    "a level of a codec without": (lambda t: median(t).compress(None, codec="snappy", level=1), "snappy has no levels"),
+    "a memory in words": (lambda t: median(t).compress(memory="plenty"), "memory is 'plenty', which is not a size"),
+    "no memory": (lambda t: median(t).compress(memory="0 GB"), "memory must be more than nothing, got '0 GB'"),
+    "half a byte": (lambda t: median(t).compress(memory=0.5), "memory must be a size such as '2 GB'.*got 0.5"),  # type: ignore[arg-type]
+    "apply after agg": (lambda t: apply(agg(t, n=A.count())), "computes something already.*two queries for both"),
+    "agg after apply": (lambda t: apply(keyed(t)).agg(n=A.count()), "applies a function already.*two queries for both"),
+    "apply twice": (lambda t: apply(apply(keyed(t))), "computes something already"),
+    "a schema that is none": (lambda t: apply(keyed(t), "n lonk"), "schema 'n lonk' is not one.*'n long, mean double'"),
+    "an empty schema": (lambda t: apply(keyed(t), ""), "schema.*'n long, mean double'"),
+    "a schema of no columns": (lambda t: apply(keyed(t), "long"), "schema.*'n long, mean double'"),
+    "a schema of another type": (lambda t: apply(keyed(t), 7), "schema must be such as.*got 7"),
+    "a schema with a variant": (lambda t: apply(keyed(t), "v variant"), "schema's column 'v' is of type variant"),
+    "a schema with a key": (lambda t: apply(keyed(t), "route string"), "'route' is a key column already"),
+    "a schema with a reserved name": (lambda t: apply(keyed(t), "window string"), "'window' is a column that results"),
+    "a schema with a name twice": (lambda t: apply(keyed(t), "n long, n long"), "schema names the column 'n' twice"),
+    "a function of an unknown column": (
+        lambda t: apply(keyed(t), columns=["ts", "fair"]),
+        "apply's column 'fair' is not in the data.*mean 'fare'",
+    ),
+    "a function of a number": (lambda t: apply(keyed(t), columns=[7]), "apply's column must be the name.*got 7"),
+    "no function": (lambda t: keyed(t).apply("median", "n long"), "apply.. needs a function.*got 'median'"),  # type: ignore[arg-type]
 }
+
+
+def keyed(table: DataFrame) -> muntin.Query:
+    return muntin.over(table, FIVE, time="ts", by="route")
+
+
+def median(table: DataFrame) -> muntin.Query:
+    return keyed(table).agg(mid=A.median("fare"))
+
+
+def apply(query: muntin.Query, schema: Any = "n long", columns: Any = None) -> muntin.Query:
+    return query.apply(lambda tuples: tuples, schema, columns=columns)
 
 
 def over(table: DataFrame, *windows: W.Window) -> muntin.Query:

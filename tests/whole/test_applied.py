@@ -321,6 +321,24 @@ def test_other_types_than_the_schema_says(returned: Any, kinds: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["12"], pa.int64()),
+        ([12], pa.string()),
+        ([5], pa.bool_()),
+        ([True], pa.int64()),
+        (pa.array([5], pa.timestamp("us")), pa.int64()),
+        ([{"a": 1}], pa.struct([("b", pa.int64())])),
+        ([["12"]], pa.list_(pa.int64())),
+    ],
+    ids=str,
+)
+def test_types_that_only_arrow_takes_for_one_another(values: Any, kind: pa.DataType) -> None:
+    message = error_of(lambda table: pa.table({"n": values}), {"n": kind})
+    assert f"the schema says n {kind}." in message
+
+
 @pytest.mark.parametrize(("returned", "kind"), [(None, "NoneType"), ([1], "list"), ({"n": 1}, "dict"), (3, "int")])
 def test_what_is_not_a_table(returned: Any, kind: str) -> None:
     assert error_of(lambda table: returned, {"n": pa.int64()}) == (

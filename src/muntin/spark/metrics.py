@@ -106,7 +106,7 @@ def progress(query: Any) -> Progress:
             values = _as_dict(found)
             known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
             seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-            rate = report["numInputRows"] / seconds if seconds else 0.0
+            rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
             return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
     return Progress()
 

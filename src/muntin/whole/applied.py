@@ -60,13 +60,14 @@ class Applied:
                 f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "
                 f"says {wanted}."
             )
+        kinds = ", ".join(f"{field.name} {field.type}" for field in found.schema)
+        returned = f"The function {self._name} returned {kinds} for {window()}; the schema says {wanted}"
+        if not all(_fits(found.schema.field(field.name).type, field.type) for field in self.schema):
+            raise MuntinError(f"{returned}.")
         try:
             return found.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            kinds = ", ".join(f"{field.name} {field.type}" for field in found.schema)
-            raise MuntinError(
-                f"The function {self._name} returned {kinds} for {window()}; the schema says {wanted}: {error}"
-            ) from error
+            raise MuntinError(f"{returned}: {error}") from error
 
     def _from_pandas(self, frame: pd.DataFrame, window: Callable[[], str], wanted: str) -> pa.Table:
         try:
@@ -90,6 +91,38 @@ class Applied:
             for i, (first, behind) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
         ]
         return np.array([each.num_rows for each in found], dtype=np.int64), found
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type are meant as the other: Arrow would also turn text into numbers, or drop fields."""
+    kinds = pa.types
+    if found == wanted or kinds.is_null(found):
+        return True
+    if kinds.is_dictionary(found):
+        return _fits(found.value_type, wanted)
+    if kinds.is_struct(found) and kinds.is_struct(wanted):
+        names = [[field.name for field in kind] for kind in (found, wanted)]
+        return names[0] == names[1] and all(_fits(a.type, b.type) for a, b in zip(found, wanted, strict=True))
+    if _is_list(found) and _is_list(wanted):
+        return _fits(found.value_type, wanted.value_type)
+    if kinds.is_map(found) and kinds.is_map(wanted):
+        return _fits(found.key_type, wanted.key_type) and _fits(found.item_type, wanted.item_type)
+    return any(test(found) and test(wanted) for test in _ALIKE)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+_ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind),
+    lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
+    pa.types.is_timestamp,
+    pa.types.is_duration,
+    pa.types.is_date,
+)
+"""Types between which a value stays what it is; Arrow refuses those that do not fit."""
 
 
 def form_of(function: Callable[[Any], Any]) -> Form:

@@ -1,0 +1,40 @@
+"""A function of the whole window: the stops of every tram trip, found in its positions."""
+
+from datetime import datetime, timedelta, timezone
+
+import pandas as pd
+
+import muntin
+from muntin import windows as W
+
+MORNING = datetime(2024, 5, 1, 8, tzinfo=timezone.utc)
+TRAM = [(0, 30.0), (1, 0.0), (2, 0.0), (3, 25.0), (4, 40.0), (5, 0.0), (6, 20.0), (40, 10.0), (41, 0.0), (42, 15.0)]
+
+
+def stops(positions: pd.DataFrame) -> pd.DataFrame:
+    """The runs of rows with a speed of nothing. Positions come in time order; each window gives a row per stop."""
+    standing = positions["speed"] == 0
+    run = (standing != standing.shift()).cumsum()
+    grouped = positions[standing].groupby(run[standing])["at"]
+    return pd.DataFrame({"since": grouped.min(), "positions": grouped.size()})
+
+
+def main() -> None:
+    spark = muntin.session()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    rows = [(MORNING + timedelta(minutes=minute), "tram 5", speed) for minute, speed in TRAM]
+    trams = spark.createDataFrame(rows, "at timestamp, tram string, speed double")
+    # The annotation asks for a pandas frame; without one the function gets an Arrow table. Half an hour without a
+    # position ends a trip, so there are two windows: the first has two stops and the second one.
+    (
+        muntin.over(trams, W.session("30 minutes"), time="at", by="tram")
+        .apply(stops, "since timestamp, positions long", columns=["at", "speed"])
+        .to_df()
+        .orderBy("since")
+        .selectExpr("tram", "date_format(window.start, 'HH:mm') AS trip", "since", "positions")
+        .show()
+    )
+
+
+if __name__ == "__main__":
+    main()
