@@ -116,12 +116,21 @@ def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str],
 
 def worker_peaks() -> list[int]:
     """The peak resident memory of each Python worker of this machine in bytes, as Linux counts it; none elsewhere."""
-    peaks = []
+    return _of_workers("VmHWM")
+
+
+def worker_memory() -> list[int]:
+    """The same as it stands."""
+    return _of_workers("VmRSS")
+
+
+def _of_workers(field: str) -> list[int]:
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if b"pyspark.daemon" in (process / "cmdline").read_bytes():
                 lines = (process / "status").read_text().splitlines()
-                peaks += [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
+                found += [int(line.split()[1]) * 1024 for line in lines if line.startswith(field)]
         except OSError:
             continue  # it has just ended
-    return peaks
+    return found
