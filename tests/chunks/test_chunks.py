@@ -134,7 +134,7 @@ def test_any_limit_of_memory_gives_the_same_or_is_said_to_be_too_small(
                     assert stream.metrics[shard].resident_bytes <= compression.memory // len(plan.shards)
                 before = headers(stream)
         except MuntinError as error:
-            assert f"that memory= leaves to each of {len(plan.shards)} shards" in str(error)  # noqa: PT017
+            assert f"memory= leaves to each shard, of which there are {len(plan.shards)}" in str(error)  # noqa: PT017
 
 
 def check_metrics(stream: Stream, before: dict[int, Header]) -> None:

@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, run_starts
+from muntin.arrays import BoolArray, Int64Array, run_starts, stable_order
 from muntin.chunks.policy import describe_size
 from muntin.errors import MuntinError
+from muntin.panes import keys as key_codes
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.tuples import by_code
 from muntin.panes.values import StateValues
 
 if TYPE_CHECKING:
@@ -120,6 +123,7 @@ class ChunkStore:
         no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
         # The keys of its tuples alone, not those of leaves.
         table = compacted(layout, PaneTable(table.keys, no_leaves, {}, table.tuples), slack=0)
+        table = _by_key(table)
         tuples = table.tuples
         assert tuples is not None
         value = packed.pack_chunk(table, None)
@@ -229,6 +233,19 @@ class ChunkStore:
         compressed, value = self._compressed(chunk, self.open(chunk))
         self.drop([chunk])
         self._put(compressed, value)
+
+
+def _by_key(table: PaneTable) -> PaneTable:
+    """The keys in their own order, where they have one: neighbours are close then. The tuples stay in order."""
+    ranks = [key_codes.ranks(column) for column in table.keys.columns]
+    present = [rank for rank in ranks if rank is not None]
+    if len(present) < len(ranks) or table.tuples is None:
+        return table
+    order = stable_order(*reversed(present))
+    codes = np.empty(len(order), dtype=np.int64)
+    codes[order] = np.arange(len(order))
+    tuples = table.tuples.recoded(codes)
+    return replace(table, keys=table.keys.take(pa.array(order)), tuples=tuples.take(by_code(tuples.key)))
 
 
 def _verified(value: bytes) -> bytes:

@@ -90,6 +90,18 @@ def _flatten(column: pa.Array) -> list[pa.Array]:
     return [column.is_null(), *fields]
 
 
+def ranks(column: pa.Array) -> Int64Array | None:
+    """Integers in the order of a key's values, nulls first; None for a key that has parts, or none."""
+    kind = column.type
+    if values.is_fixed(kind):
+        found = values.fixed_order_keys(column)
+    elif values.is_ranked(kind):
+        found = values.ranked(column)[0]
+    else:
+        return None
+    return np.where(np.asarray(column.is_null()), np.iinfo(np.int64).min, found) if column.null_count else found
+
+
 def hashes(columns: Sequence[pa.Array], length: int) -> UInt64Array:
     """A 64-bit hash of every key. It decides the shard of a key, so it must never change between versions."""
     result = np.full(length, 0x9E3779B97F4A7C15, dtype=np.uint64)

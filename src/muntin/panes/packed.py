@@ -14,13 +14,15 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, Int64Array
+from muntin.aggregates import values
+from muntin.arrays import Array
 from muntin.errors import StateError
+from muntin.panes.integers import Distances, is_shortened, restored, shortened
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 
@@ -93,7 +95,7 @@ def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
     """The keys and the tuples of a table, which are in order; with a codec, compressed."""
     assert table.tuples is not None
     sink = pa.BufferOutputStream()
-    _write(sink, table.keys, _PLAIN)
+    _write(sink, table.keys if codec is None else _short(table.keys, "if narrower"), _PLAIN)
     _write(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
     body = sink.getvalue()
     name, stored = (b"", body) if codec is None else (codec.name.encode(), codec.compress(body))
@@ -110,7 +112,8 @@ def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
         body = memoryview(codec.decompress(pa.py_buffer(body), decompressed_size=size))
     keys, tuples = _read(body)
     assert layout.tuples is not None
-    return PaneTable(keys, tuple(each.empty() for each in layout.leaf_sets), {}, _tuples(tuples, layout.tuples))
+    none = tuple(each.empty() for each in layout.leaf_sets)
+    return PaneTable(_long(keys, layout.keys), none, {}, _tuples(tuples, layout.tuples))
 
 
 def verify_chunk(sealed: bytes) -> None:
@@ -153,60 +156,58 @@ def _leaves(batch: pa.RecordBatch) -> Leaves:
 def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:
     """In order, neighbours are close: their distances take fewer bytes, and compress to almost nothing."""
     narrow = _narrowed([tuples.key, tuples.time], ["key", "time"], distances="always" if in_order else "never")
-    fields = [*narrow.schema, *tuples.columns.schema]
-    return pa.record_batch([*narrow.columns, *tuples.columns.columns], schema=pa.schema(fields))
+    columns = _short(tuples.columns, "never") if in_order else tuples.columns
+    fields = [*narrow.schema, *columns.schema]
+    return pa.record_batch([*narrow.columns, *columns.columns], schema=pa.schema(fields))
 
 
 def _tuples(batch: pa.RecordBatch, schema: pa.Schema) -> Tuples:
-    columns = pa.record_batch(batch.columns[2:], schema=schema)
+    rest = pa.RecordBatch.from_arrays(batch.columns[2:], schema=pa.schema(list(batch.schema)[2:]))
+    columns = _long(rest, schema) if any(is_shortened(field.metadata or {}) for field in rest.schema) else rest
     return Tuples(_widened(batch, 0), _widened(batch, 1), columns)
 
 
-Distances = Literal["never", "if narrower", "always"]
-_NARROW = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_BASE = b"base"
-_FIRST = b"first"
-
-
 def _narrowed(columns: Sequence[Array], names: Sequence[str], distances: Distances) -> pa.RecordBatch:
-    """Integers as their distance from the least of them, in as few bytes as that takes.
-
-    Codes, times, counts and ranks are mostly close together: a quarter of the bytes go to the compression, which is
-    where the time goes. What is sorted may also be kept as the distances between neighbours.
-    """
     arrays, fields = [], []
     for name, column in zip(names, columns, strict=True):
         metadata: dict[bytes, str] = {}
-        if column.dtype == np.int64 and len(column):
-            width, least = _width(column)
-            if distances == "always" or (distances == "if narrower" and width > 1):
-                apart = np.diff(column, prepend=column[:1])
-                narrower, nearest = _width(apart)
-                if distances == "always" or narrower < width:
-                    metadata[_FIRST] = str(int(column[0]))
-                    column, width, least = apart, narrower, nearest
-            if width in _NARROW:
-                column = (column - least).astype(_NARROW[width])
-                metadata[_BASE] = str(least)
+        if column.dtype == np.int64:
+            column, metadata = shortened(column, distances, divided=distances == "always")
         arrays.append(pa.array(column))
         fields.append(pa.field(name, arrays[-1].type, metadata=metadata or None))
     return pa.record_batch(arrays, schema=pa.schema(fields))
 
 
-def _width(column: Int64Array) -> tuple[int, int]:
-    """The bytes that each of some integers takes as its distance from the least, and the least."""
-    least, most = int(column.min()), int(column.max())
-    return next((width for width in _NARROW if most - least < 1 << 8 * width), 8), least
-
-
 def _widened(batch: pa.RecordBatch, index: int) -> Array:
     column = np.asarray(batch.column(index).to_numpy(zero_copy_only=False))
     metadata = batch.schema.field(index).metadata or {}
-    if _BASE in metadata:
-        column = column.astype(np.int64) + int(metadata[_BASE])
-    if _FIRST in metadata:
-        column = np.cumsum(column) + int(metadata[_FIRST])
-    return column
+    return restored(column, metadata) if is_shortened(metadata) else column
+
+
+def _short(batch: pa.RecordBatch, distances: Distances) -> pa.RecordBatch:
+    """The columns of a batch with its integers, dates and times in few bytes: those that have no nulls."""
+    arrays, fields = [], []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        kind = field.type
+        whole = values.is_fixed(kind) and not (pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+        metadata: dict[bytes, str] = {}
+        if whole and not column.null_count:
+            short, metadata = shortened(values.fixed_order_keys(column), distances, divided=True)
+            column = pa.array(short)
+        arrays.append(column)
+        fields.append(pa.field(field.name, column.type, metadata=metadata or None))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _long(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a batch in the types of a schema, of as many columns."""
+    columns = []
+    for found, field, column in zip(batch.schema, schema, batch.columns, strict=True):
+        if is_shortened(found.metadata or {}):
+            integers = restored(np.asarray(column), found.metadata)
+            column = values.from_order_keys(integers, field.type, None, np.zeros(len(integers), dtype=bool))
+        columns.append(column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _write(sink: pa.NativeFile, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions = _OPTIONS) -> None:

@@ -43,18 +43,18 @@ class Applied:
         return self._checked(found, window)
 
     def _checked(self, found: object, window: Callable[[], str]) -> pa.Table:
-        wanted = ", ".join(f"{field.name} {field.type}" for field in self.schema)
         if isinstance(found, pa.RecordBatch):
             found = pa.Table.from_batches([found])
-        elif isinstance(found, pd.DataFrame):
+        if isinstance(found, pa.Table) and found.schema.equals(self.schema):
+            return found
+        wanted = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        if isinstance(found, pd.DataFrame):
             found = self._from_pandas(found, window, wanted)
         if not isinstance(found, pa.Table):
             raise MuntinError(
                 f"The function {self._name} returned {type(found).__name__} for {window()}; it must return an Arrow "
                 f"table or a pandas frame with the columns {wanted}."
             )
-        if found.schema.equals(self.schema):
-            return found
         if sorted(found.column_names) != sorted(self.schema.names):
             raise MuntinError(
                 f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "

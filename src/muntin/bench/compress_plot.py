@@ -1,0 +1,123 @@
+"""The picture of the compress benchmark: what each D costs and saves, beside what the paper's text says of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter
+
+INK = ("#3a7ca5", "#0b6e4f", "#c8553d", "#7b4b94")
+PAPER = "#888888"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One workload at one D."""
+
+    delay: str
+    throughput: float
+    """As a share of the throughput without compression."""
+    rows_per_s: float
+    latency: float
+    """Seconds."""
+    latency_beside: float
+    """In latencies without compression."""
+    state: float
+    """Bytes of chunks."""
+    memory: float
+    """Bytes that the workers have in memory."""
+    compressions: int
+    decompressions: int
+    share: float
+    """Of chunks that are compressed."""
+
+
+Curves = Mapping[str, Sequence[Point]]
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    value: Callable[[Point, Point], float]
+    """Of a point, and of the one without compression."""
+    paper: tuple[tuple[str, float, str], ...] = ()
+    """What the paper's text says: D, the number, its words."""
+    log: bool = False
+    percent: bool = False
+
+
+PANELS = (
+    _Panel("throughput, rows per second (fig. 1b)", lambda at, _: at.rows_per_s, log=True),
+    _Panel("latency of a batch, seconds (fig. 1c)", lambda at, _: at.latency, log=True),
+    _Panel(
+        "throughput against D = ∞ (fig. 2a)",
+        lambda at, _: at.throughput,
+        (("1 min", 0.85, "about −15 %, medium rate"), ("15 s", 0.6, "−40 %, high rate")),
+        percent=True,
+    ),
+    _Panel(
+        "latency against D = ∞ (fig. 2b)",
+        lambda at, _: at.latency_beside,
+        (("15 s", 10.0, "+9×, high rate"),),
+        log=True,
+    ),
+    _Panel("compressions (fig. 3a)", lambda at, _: at.compressions),
+    _Panel("decompressions (fig. 3b)", lambda at, _: at.decompressions),
+    _Panel(
+        "bytes of state against D = ∞ (fig. 4a)",
+        lambda at, plain: at.state / plain.state,
+        (("1 min", 1 / 3, "from 3 to 1 GB, medium rate"),),
+        percent=True,
+    ),
+    _Panel("share compressed (fig. 4b)", lambda at, _: at.share, (("1 min", 0.4, "about 40 %"),), percent=True),
+    _Panel("resident memory of the workers, MB", lambda at, _: at.memory / 1e6),
+)
+
+
+def draw(curves: Curves, path: Path) -> None:
+    figure, axes = plt.subplots(3, 3, figsize=(13, 10), layout="constrained")
+    for panel, place in zip(PANELS, axes.flat, strict=True):
+        _panel(panel, place, curves)
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    figure.suptitle(
+        "Linear Road, windows of 3 h by 1 min: what each D costs and saves", weight="bold", ha="left", x=0.01
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _panel(panel: _Panel, axes: Any, curves: Curves) -> None:
+    delays = list(dict.fromkeys(point.delay for points in curves.values() for point in points))
+    for ink, (name, points) in zip(INK, curves.items(), strict=False):
+        values = [panel.value(point, points[0]) for point in points]
+        axes.plot([delays.index(point.delay) for point in points], values, "-o", color=ink, markersize=4, label=name)
+    for delay, value, words in panel.paper:
+        if delay in delays:
+            axes.plot(delays.index(delay), value, "x", color=PAPER, markersize=7)
+            axes.annotate(
+                f"paper: {words}",
+                (delays.index(delay), value),
+                (-6, -3),
+                textcoords="offset points",
+                color=PAPER,
+                fontsize=7,
+                ha="right",
+            )
+    axes.set_xticks(range(len(delays)), delays)
+    axes.set_title(panel.title, loc="left", fontsize=9)
+    if panel.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if panel.percent:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)

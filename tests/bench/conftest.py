@@ -1,0 +1,3 @@
+"""The Spark session of the other tests."""
+
+from tests.spark.conftest import spark as spark
