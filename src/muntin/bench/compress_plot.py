@@ -95,7 +95,7 @@ def draw(curves: Curves, path: Path) -> None:
 
 
 def _panel(panel: _Panel, axes: Any, curves: Curves) -> None:
-    delays = list(dict.fromkeys(point.delay for points in curves.values() for point in points))
+    delays = [point.delay for point in max(curves.values(), key=len)]  # one of the curves has all of them
     for ink, (name, points) in zip(INK, curves.items(), strict=False):
         values = [panel.value(point, points[0]) for point in points]
         axes.plot([delays.index(point.delay) for point in points], values, "-o", color=ink, markersize=4, label=name)

@@ -205,8 +205,8 @@ def _long(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for found, field, column in zip(batch.schema, schema, batch.columns, strict=True):
         if is_shortened(found.metadata or {}):
             integers = restored(np.asarray(column), found.metadata)
-            column = values.from_order_keys(integers, field.type, None, np.zeros(len(integers), dtype=bool))
-        columns.append(column.cast(field.type))
+            column = pa.array(integers.astype(f"int{field.type.bit_width}", copy=False)).view(field.type)
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
