@@ -67,6 +67,21 @@ class Aggregate(ABC):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class OfColumn(Aggregate):
+    """An aggregate of one column."""
+
+    column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self.column, "column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
 def check_column(column: object, argument: str) -> str:
     if not isinstance(column, str) or not column:
         raise MuntinError(f"{argument} must be the name of a column, got {column!r}.")

@@ -11,24 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, check_column, type_of
 from muntin.aggregates.least import Least, LeastCount, Place
 from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments
 from muntin.arrays import Int64Array, State
 from muntin.errors import MuntinError
-
-
-@dataclass(frozen=True, eq=False)
-class _OfColumn(Aggregate):
-    column: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_column(self.column, "column")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +43,7 @@ def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
 
 
 @dataclass(frozen=True, eq=False)
-class SumAggregate(_OfColumn):
+class SumAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "sum")
         present = Count(where, self.column)
@@ -94,7 +81,7 @@ def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 
 
 @dataclass(frozen=True, eq=False)
-class MeanAggregate(_OfColumn):
+class MeanAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "mean")
         return Bound((total, Count(where, self.column)), pa.float64(), _lower_mean)
@@ -107,7 +94,7 @@ def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
 
 
 @dataclass(frozen=True, eq=False)
-class VarianceAggregate(_OfColumn):
+class VarianceAggregate(OfColumn):
     sample: bool
     root: bool
 
@@ -130,7 +117,7 @@ Extreme = Literal["min", "max", "first", "last"]
 
 
 @dataclass(frozen=True, eq=False)
-class ExtremeAggregate(_OfColumn):
+class ExtremeAggregate(OfColumn):
     extreme: Extreme
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
@@ -188,7 +175,7 @@ class ArgAggregate(Aggregate):
 
 
 @dataclass(frozen=True, eq=False)
-class ExtremeCountAggregate(_OfColumn):
+class ExtremeCountAggregate(OfColumn):
     greatest: bool
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:

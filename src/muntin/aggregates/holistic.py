@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, type_of
 from muntin.arrays import State
 from muntin.errors import MuntinError
 from muntin.whole.collected import Collected
@@ -16,19 +16,6 @@ from muntin.whole.distinct import DistinctCount
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.function import Whole
 from muntin.whole.quantiles import Quantiles
-
-
-@dataclass(frozen=True, eq=False)
-class _Holistic(Aggregate):
-    column: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_column(self.column, "column")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
 
 
 def _bound(whole: Whole, result: pa.DataType) -> Bound:
@@ -40,7 +27,7 @@ def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
 
 
 @dataclass(frozen=True, eq=False)
-class QuantileAggregate(_Holistic):
+class QuantileAggregate(OfColumn):
     probabilities: tuple[float, ...]
     as_list: bool
 
@@ -53,26 +40,26 @@ class QuantileAggregate(_Holistic):
 
 
 @dataclass(frozen=True, eq=False)
-class ModeAggregate(_Holistic):
+class ModeAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         return _bound(Mode(self.column, where), _orderable(self.column, types))
 
 
 @dataclass(frozen=True, eq=False)
-class CountDistinctAggregate(_Holistic):
+class CountDistinctAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         _orderable(self.column, types)
         return _bound(DistinctCount(self.column, where), pa.int64())
 
 
 @dataclass(frozen=True, eq=False)
-class CollectAggregate(_Holistic):
+class CollectAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         return _bound(Collected(self.column, where), pa.list_(type_of(self.column, types)))
 
 
 @dataclass(frozen=True, eq=False)
-class TopKAggregate(_Holistic):
+class TopKAggregate(OfColumn):
     k: int
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
