@@ -54,12 +54,16 @@ class Chunk:
 class ChunkStore:
     """The chunks of one shard, for one batch."""
 
-    def __init__(self, plan: Plan, values: StateValues, resident: dict[str, bytes], chunks: Sequence[Chunk]) -> None:
+    def __init__(
+        self, plan: Plan, values: StateValues, resident: dict[str, bytes], chunks: Sequence[Chunk], settled: int
+    ) -> None:
+        """`settled` is up to where tuples are settled: what the age of a chunk is counted from."""
         self._plan = plan
         self._values = values
         self._resident = resident
         self._policy = plan.compression
         self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
+        self._settled = settled
         self.chunks = tuple(chunks)
         self.compressions = 0
         self.decompressions = 0
@@ -151,7 +155,7 @@ class ChunkStore:
             compressed=False,
             tier=tier,
         )
-        if self._policy.after == 0:  # at once
+        if self._is_old(chunk):
             chunk, value = self._compressed(chunk, table)
         self._put(chunk, value)
 
@@ -196,13 +200,15 @@ class ChunkStore:
                 self._resident.pop(chunk.name, None)
         self.chunks = tuple(chunk for chunk in self.chunks if chunk.name not in dropped)
 
-    def age(self, settled: int) -> None:
+    def age(self) -> None:
         """Compress the chunks that were not updated for the time D; old before fresh."""
-        if self._policy.after is not None:
-            for chunk in self._hot():
-                if settled - chunk.last < self._policy.after:
-                    break
-                self._compress(chunk)
+        for chunk in self._hot():
+            if not self._is_old(chunk):
+                break
+            self._compress(chunk)
+
+    def _is_old(self, chunk: Chunk) -> bool:
+        return self._policy.after is not None and self._settled - chunk.last >= self._policy.after
 
     def stay_within_limit(self, others: int) -> None:
         """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
@@ -221,9 +227,10 @@ class ChunkStore:
                 return
             self._resident.pop(chunk.name, None)
 
-    def found_after(self, settled: int) -> int:
+    def found_after(self) -> int:
         """D as it stands: the age of the youngest compressed chunk, in microseconds; 0 if none is compressed."""
-        return max(0, settled - max((chunk.last for chunk in self.chunks if chunk.compressed), default=settled))
+        youngest = max((chunk.last for chunk in self.chunks if chunk.compressed), default=self._settled)
+        return max(0, self._settled - youngest)
 
     def _hot(self) -> Iterator[Chunk]:
         """Those that are not compressed, oldest first."""

@@ -141,10 +141,10 @@ class PaneStore:
         self.header = self._read_header()
         self.cache_hit = False
 
-    def chunks(self) -> ChunkStore:
-        """The chunks, for this batch."""
+    def chunks(self, settled: int) -> ChunkStore:
+        """The chunks, for a batch with which tuples are settled up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
-        return ChunkStore(self._plan, self._values, resident, self.header.chunks)
+        return ChunkStore(self._plan, self._values, resident, self.header.chunks, settled)
 
     def table(self) -> PaneTable | None:
         """All panes that some open window may need, or None if there are none."""

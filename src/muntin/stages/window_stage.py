@@ -86,7 +86,7 @@ class WindowStage:
         yield from late
         taken = absorb(self.plan, before, arrived_table, closed, now)
         table, added = None, None
-        chunks = self.store.chunks()
+        chunks = self.store.chunks(now.settled)
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
             for batch in answers(self.plan, taken, closed, now, chunks):
@@ -139,7 +139,7 @@ class WindowStage:
         metrics.compressed_bytes = sum(chunk.size for chunk in header.chunks if chunk.compressed)
         metrics.left_chunks = sum(not chunks.is_resident(chunk) for chunk in header.chunks)
         metrics.resident_bytes = chunks.resident_bytes
-        metrics.compressed_after = chunks.found_after(header.settled)
+        metrics.compressed_after = chunks.found_after()
         metrics.state_bytes = sum(segment.size for segment in header.segments)
         metrics.state_bytes += metrics.uncompressed_bytes + metrics.compressed_bytes
         metrics.segments = len(header.segments)
@@ -248,7 +248,7 @@ def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, 
     new = replace(new, tuples=new.tuples.take(needed.of(new))) if new.tuples is not None else new
     chunks.add(new, already=plan.complete_until(closed.settled))
     drop_useless(chunks, needed)
-    chunks.age(now.settled)
+    chunks.age()
     chunks.stay_within_limit(others=0 if table.tuples is None else table.tuples.nbytes)
 
 
