@@ -25,6 +25,7 @@ from muntin.panes import store
 from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
 from muntin.plan import Plan
+from muntin.sampling.policy import Approximation
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
@@ -156,6 +157,7 @@ def make_plan(
     delay: int | None = None,
     applied: Applied | None = None,
     compression: Compression = NEVER_COMPRESSED,
+    approximation: Approximation | None = None,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -169,6 +171,7 @@ def make_plan(
         delay=delay,
         applied=applied,
         compression=compression,
+        approximation=approximation,
     )
 
 
@@ -211,6 +214,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             place = (end[i], start[i], title, columns["window_id"][i], key)
             named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
             named += [] if plan.applied is None else plan.applied.schema.names
+            named += ["quality"] * (plan.sampling is not None)
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 

@@ -11,13 +11,18 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.custom import CustomPartial, OptionalPartial
+from muntin.aggregates.decomposable import CountAggregate
 from muntin.aggregates.partial import Partial
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.families.family import Family, Output, TupleFamily
+from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
+from muntin.sampling import plan as sampling_plan
+from muntin.sampling.plan import SamplingPlan
+from muntin.sampling.policy import Approximation
+from muntin.sampling.windows import is_hidden, quality_type
 from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, DeltaWindow, Window
 
@@ -45,6 +50,8 @@ class Plan:
     applied: Applied | None = None
     """The function of whole windows, if that is what the query computes."""
     compression: Compression = NEVER_COMPRESSED
+    sampling: SamplingPlan | None = None
+    """What is sampled, and what samples are good for, if answers may be approximate."""
 
     @classmethod
     def make(
@@ -61,9 +68,18 @@ class Plan:
         delay: int | None = None,
         applied: Applied | None = None,
         compression: Compression = NEVER_COMPRESSED,
+        approximation: Approximation | None = None,
     ) -> Plan:
+        sampling, sampled = None, None
+        if approximation is not None:
+            sampling = sampling_plan.make(approximation, aggregates, types, keys, len(shards))
+            hidden = {name: bound for name, (_, bound) in sampling_plan.statistics(sampling.estimators).items()}
+            size = CountAggregate(None, None).bind(types, None, types[time])
+            aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
+            if sampling.specs:
+                sampled = [column for each in sampling.estimators.values() for column in each.inputs]
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
-        layout, families = lay_out(keys, types, windows, aggregates, stored)
+        layout, families = lay_out(keys, types, windows, aggregates, stored, sampled)
         return cls(
             time,
             tuple(windows),
@@ -77,6 +93,7 @@ class Plan:
             delay,
             applied,
             compression,
+            sampling,
         )
 
     @property
@@ -96,8 +113,13 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Whether tuples are kept as chunks, for answers that need a whole window's."""
+        """Whether tuples go to the window stage for answers that need a whole window's, or a sample of them."""
         return self.layout.whole
+
+    @property
+    def keeps_chunks(self) -> bool:
+        """Whether some answer may need all tuples of a window."""
+        return self.applied is not None or any(output.bound.whole is not None for output in self.outputs)
 
     @cached_property
     def chunk_length(self) -> int | None:
@@ -108,6 +130,8 @@ class Plan:
         """
         if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
             return None
+        if self.sampling is not None:
+            return None  # no tuple waits in memory for others: that is what the budget is for
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
@@ -115,7 +139,7 @@ class Plan:
         """Up to where chunks are complete when tuples are settled up to a time."""
         length = self.chunk_length
         if length is None:
-            return settled
+            return settled if self.sampling is None or self.settles else NEVER_MORE
         return (settled - self.grid.offset) // length * length + self.grid.offset
 
     @property
@@ -125,8 +149,15 @@ class Plan:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The aggregates. Their slots are those of the first family."""
-        return self.families[0].outputs
+        """The aggregates that are told. Their slots are those of the first family."""
+        return tuple(output for output in self.families[0].outputs if not is_hidden(output.name))
+
+    @cached_property
+    def quality_type(self) -> pa.StructType | None:
+        """The type of the column that says how good an answer is, if there is one."""
+        if self.sampling is None:
+            return None
+        return quality_type({output.name: output.bound.result for output in self.outputs})
 
     @property
     def has_partial(self) -> bool:
@@ -148,6 +179,8 @@ class Plan:
         fields += [pa.field(output.name, output.bound.result) for output in self.outputs]
         if self.applied is not None:
             fields += list(self.applied.schema)
+        if self.quality_type is not None:
+            fields.append(pa.field("quality", self.quality_type))
         if self.late_row is not None:
             fields.append(pa.field("late", self.late_row))
         return pa.schema(fields)
@@ -166,6 +199,8 @@ class Plan:
         )
         if self.layout.whole and self.layout.tuples is not None:
             parts += (self.layout.tuples.names,)
+        if self.sampling is not None:
+            parts += (self.sampling.policy.seed, [spec.columns for spec in self.sampling.specs])
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

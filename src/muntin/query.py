@@ -17,6 +17,7 @@ from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError, suggest
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
+from muntin.sampling.policy import Approximation
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 
@@ -65,6 +66,7 @@ class Query:
     late_policy: LatePolicy = "drop"
     applied: Applied | None = None
     compression: Compression = NEVER_COMPRESSED
+    approximation: Approximation | None = None
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
@@ -134,6 +136,34 @@ class Query:
         policy = Compression.of(delay, codec, level, memory, given_after=not isinstance(after, EllipsisType))
         return replace(self, compression=policy)
 
+    def approximate(
+        self,
+        budget: int | str,
+        error: float,
+        confidence: float = 0.95,
+        *,
+        groups: Sequence[Any] | None = None,
+        combine: Literal["l1", "max"] = "l1",
+        incremental: bool = True,
+        seed: int = 0,
+    ) -> Query:
+        """Answer a window from a sample where that is good enough, and exactly where it is not.
+
+        `budget` is what the sample of a window may take in a shard: a number of tuples, a size such as "1 MB", or
+        "auto". A sample is good enough if, with the given `confidence`, the answer is off by no more than `error`: for
+        quantiles that is the rank, so that an answer for 0.5 with an error of 0.1 lies between the exact quantiles for
+        0.4 and 0.6; for means and sums it is relative to the answer. The errors of a window's groups are combined to
+        their mean ("l1"), or the largest counts ("max"). Aggregates that panes answer exactly stay exact, unless
+        `incremental` is False. If all keys are known beforehand, name them in `groups`.
+
+        Results get a column `quality`.
+        """
+        policy = Approximation.of(budget, error, confidence, groups, combine, incremental, seed)
+        query = replace(self, approximation=policy)
+        if self.aggregates or self.applied is not None:
+            query._check_approximation()
+        return query
+
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
 
@@ -182,16 +212,27 @@ class Query:
             delay=self.watermark,
             applied=self.applied,
             compression=self.compression,
+            approximation=self.approximation,
         )
 
     def _check_complete(self) -> None:
         if not self.aggregates and self.applied is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
-        if self.compression is not NEVER_COMPRESSED and not self.plan([0]).whole:
+        if self.approximation is not None:
+            self._check_approximation()
+        if self.compression is not NEVER_COMPRESSED and not self.plan([0]).keeps_chunks:
             raise MuntinError(
                 "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
                 "partial results. Leave it out, or add an aggregate such as A.median(...)."
             )
+
+    def _check_approximation(self) -> None:
+        if self.applied is not None:
+            raise MuntinError(
+                "approximate() needs an estimator, and a function that is applied to whole windows has none; use "
+                ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
+            )
+        self.plan([0])  # which checks the rest
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:

@@ -14,6 +14,7 @@ from muntin.arrays import State
 from muntin.errors import MuntinError, suggest
 
 if TYPE_CHECKING:
+    from muntin.sampling.estimated import Estimator
     from muntin.whole.function import Whole
 
 Types: TypeAlias = Mapping[str, pa.DataType]
@@ -34,6 +35,10 @@ class Bound:
     result: pa.DataType
     lower: Lower
     whole: Whole | None = None
+    estimator: Estimator | None = None
+    """What a sample of the window says of it, if anything."""
+    own_estimate: bool = False
+    """Whether the user gave the estimator, and so wants it used wherever it is good enough."""
 
     @property
     def inputs(self) -> tuple[str, ...]:

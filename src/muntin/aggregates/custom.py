@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.aggregates.decomposable import counted
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Int64Array, State, fold_runs, run_starts
 from muntin.errors import MuntinError
+from muntin.sampling.estimated import COUNT, CustomEstimator
 
 _RESULTS: dict[str, pa.DataType] = {
     "double": pa.float64(),
@@ -172,6 +174,7 @@ class CustomAggregate(Aggregate):
     inputs: tuple[str, ...]
     returns: pa.DataType
     order_free: bool
+    estimate: Callable[..., Any] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -202,7 +205,14 @@ class CustomAggregate(Aggregate):
         _to_arrow(lowered, half, self.returns)
         dtypes = tuple(column.dtype.str for column in state)
         kept = CustomPartial(where, self.inputs, shape, dtypes, self.order_free, self.lift, self.combine)
-        return Bound((kept,), self.returns, partial(_lower_custom, self.lower, shape, self.returns))
+        lower = partial(_lower_custom, self.lower, shape, self.returns)
+        if self.estimate is None:
+            return Bound((kept,), self.returns, lower)
+        statistics = ((COUNT, counted(self.inputs[0], where)),)
+        estimator = CustomEstimator(statistics, self.inputs, where, self.estimate, self.returns, as_numpy)
+        made_up_columns = dict(zip(self.inputs, made_up, strict=True))
+        _call("estimate", estimator.told, made_up_columns, 2 * _SAMPLE, 0.95)
+        return Bound((kept,), self.returns, lower, estimator=estimator, own_estimate=True)
 
 
 def _lower_custom(
@@ -288,6 +298,7 @@ def custom(
     columns: str | Sequence[str] | None = None,
     returns: str | pa.DataType = "double",
     commutative: bool = False,
+    estimate: Callable[..., Any] | None = None,
     where: Where = None,
 ) -> Aggregate:
     """Your own aggregate, in three vectorised functions.
@@ -300,6 +311,10 @@ def custom(
     `columns` are the columns of `lift`; left out, they are the names of its parameters. `returns` is the result's
     type, as in Spark. Say `commutative=True` if the order of the tuples does not matter: then a pane keeps one state
     instead of one per tuple.
+
+    `estimate(sample, size, confidence)`, if it is given, is what `.approximate()` asks before anything else. It gets
+    the sampled tuples of one window as a dict of NumPy arrays by column, how many tuples the window has, and how sure
+    to be; it returns `(value, error)` or `(value, error, low, high)`. The error is whatever the user's error means.
     """
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):
@@ -315,4 +330,6 @@ def custom(
         if returns.strip().lower() not in _RESULTS:
             raise MuntinError(f"returns is {returns!r}; give one of {', '.join(_RESULTS)}, or a pyarrow type.")
         returns = _RESULTS[returns.strip().lower()]
-    return CustomAggregate(where, lift, combine, lower, inputs, returns, commutative)
+    if estimate is not None and not callable(estimate):
+        raise MuntinError(f"estimate must be a function, got {estimate!r}.")
+    return CustomAggregate(where, lift, combine, lower, inputs, returns, commutative, estimate)

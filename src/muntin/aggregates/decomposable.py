@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -16,6 +16,7 @@ from muntin.aggregates.least import Least, LeastCount, Place
 from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments
 from muntin.arrays import Int64Array, State
 from muntin.errors import MuntinError
+from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,10 @@ class CountAggregate(Aggregate):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         if self.column is not None:
             type_of(self.column, types)
-        return Bound((Count(where, self.column),), pa.int64(), _lower_count)
+        bound = Bound((Count(where, self.column),), pa.int64(), _lower_count)
+        if where is None and self.column is None:
+            return bound  # the size of the window, which is always known
+        return replace(bound, estimator=CountEstimator(((COUNT, bound),), self.column, where))
 
 
 def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -47,9 +51,32 @@ class SumAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "sum")
         present = Count(where, self.column)
-        if isinstance(total, IntegerSum):
-            return Bound((total, present), pa.int64(), partial(_lower_integer_sum, self.column))
-        return Bound((total, present), pa.float64(), _lower_float_sum)
+        integer = isinstance(total, IntegerSum)
+        estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=True, integer=integer)
+        if integer:
+            lower = partial(_lower_integer_sum, self.column)
+            return Bound((total, present), pa.int64(), lower, estimator=estimator)
+        return Bound((total, present), pa.float64(), _lower_float_sum, estimator=estimator)
+
+
+def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
+    """The running statistics of a column: how many values, their mean and their variance."""
+    moments = (Moments(where, column),)
+    return (
+        (COUNT, counted(column, where)),
+        (MEAN, Bound(moments, pa.float64(), _lower_moments_mean)),
+        (VARIANCE, Bound(moments, pa.float64(), partial(_lower_variance, False, False))),
+    )
+
+
+def counted(column: str, where: str | None) -> Bound:
+    """How many values of a column count."""
+    return Bound((Count(where, column),), pa.int64(), _lower_count)
+
+
+def _lower_moments_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count, mean, _),) = states
+    return pa.array(mean, mask=count == 0)
 
 
 def _total(column: str, types: Types, where: str | None, aggregate: str) -> IntegerSum | FloatSum:
@@ -84,7 +111,8 @@ def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 class MeanAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "mean")
-        return Bound((total, Count(where, self.column)), pa.float64(), _lower_mean)
+        estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=False, integer=False)
+        return Bound((total, Count(where, self.column)), pa.float64(), _lower_mean, estimator=estimator)
 
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, type_of
+from muntin.aggregates.decomposable import counted
 from muntin.arrays import State
 from muntin.errors import MuntinError
+from muntin.sampling.estimated import COUNT, DistinctEstimator, Estimator, FrequencyEstimator, QuantileEstimator
 from muntin.whole.collected import Collected
 from muntin.whole.distinct import DistinctCount
 from muntin.whole.frequent import Mode, TopK
@@ -18,8 +20,13 @@ from muntin.whole.function import Whole
 from muntin.whole.quantiles import Quantiles
 
 
-def _bound(whole: Whole, result: pa.DataType) -> Bound:
-    return Bound((), result, _not_lowered, whole)
+def _bound(whole: Whole, result: pa.DataType, estimator: Estimator | None = None) -> Bound:
+    return Bound((), result, _not_lowered, whole, estimator)
+
+
+def _count(whole: Whole) -> tuple[tuple[str, Bound], ...]:
+    """How many values of the window count, which its panes know."""
+    return ((COUNT, counted(whole.column, whole.where)),)
 
 
 def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -36,20 +43,24 @@ class QuantileAggregate(OfColumn):
         if not (values.is_number(kind) or pa.types.is_decimal(kind)):
             raise MuntinError(f"a quantile needs numbers, but column {self.column!r} is of type {kind}; cast it first.")
         whole = Quantiles(self.column, where, self.probabilities, self.as_list)
-        return _bound(whole, pa.list_(pa.float64()) if self.as_list else pa.float64())
+        result = pa.list_(pa.float64()) if self.as_list else pa.float64()
+        return _bound(whole, result, QuantileEstimator(_count(whole), whole))
 
 
 @dataclass(frozen=True, eq=False)
 class ModeAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        return _bound(Mode(self.column, where), _orderable(self.column, types))
+        mode = Mode(self.column, where)
+        estimator = FrequencyEstimator(_count(mode), mode, 1, as_list=False)
+        return _bound(mode, _orderable(self.column, types), estimator)
 
 
 @dataclass(frozen=True, eq=False)
 class CountDistinctAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         _orderable(self.column, types)
-        return _bound(DistinctCount(self.column, where), pa.int64())
+        distinct = DistinctCount(self.column, where)
+        return _bound(distinct, pa.int64(), DistinctEstimator(_count(distinct), distinct))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +76,8 @@ class TopKAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         item = _orderable(self.column, types)
         result = pa.list_(pa.struct([("item", item), ("count", pa.int64())]))
-        return _bound(TopK(self.column, where, self.k), result)
+        most = TopK(self.column, where, self.k)
+        return _bound(most, result, FrequencyEstimator(_count(most), most, self.k, as_list=True))
 
 
 def _orderable(column: str, types: Types) -> pa.DataType:

@@ -55,15 +55,25 @@ class ChunkStore:
     """The chunks of one shard, for one batch."""
 
     def __init__(
-        self, plan: Plan, values: StateValues, resident: dict[str, bytes], chunks: Sequence[Chunk], settled: int
+        self,
+        plan: Plan,
+        values: StateValues,
+        resident: dict[str, bytes],
+        chunks: Sequence[Chunk],
+        settled: int,
+        hold: bool = True,
     ) -> None:
-        """`settled` is up to where tuples are settled: what the age of a chunk is counted from."""
+        """`settled` is up to where tuples are settled: what the age of a chunk is counted from.
+
+        Without `hold` new chunks go to the state alone, until some window needs them.
+        """
         self._plan = plan
         self._values = values
         self._resident = resident
         self._policy = plan.compression
         self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
         self._settled = settled
+        self._holds = hold
         self.chunks = tuple(chunks)
         self.compressions = 0
         self.decompressions = 0
@@ -161,7 +171,8 @@ class ChunkStore:
 
     def _put(self, chunk: Chunk, value: bytes) -> None:
         self._values.write(chunk.name, value)
-        self._resident[chunk.name] = value
+        if self._holds:
+            self._resident[chunk.name] = value
         self.chunks = tuple(sorted((*self.chunks, chunk), key=lambda each: (each.last, each.first, each.name)))
 
     def _compressed(self, chunk: Chunk, table: PaneTable) -> tuple[Chunk, bytes]:
@@ -226,6 +237,10 @@ class ChunkStore:
             if self.resident_bytes + others <= self._limit:
                 return
             self._resident.pop(chunk.name, None)
+
+    def leave_to_state(self) -> None:
+        """Keep nothing in memory."""
+        self._resident.clear()
 
     def found_after(self) -> int:
         """D as it stands: the age of the youngest compressed chunk, in microseconds; 0 if none is compressed."""

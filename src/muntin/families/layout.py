@@ -29,10 +29,12 @@ def lay_out(
     windows: Sequence[Window],
     aggregates: Mapping[str, Bound],
     applied: Sequence[str] | None = None,
+    sampled: Sequence[str] | None = None,
 ) -> tuple[Layout, tuple[Family, ...]]:
     """Every window in the family of its kind, and every family behind the leaf sets of those before it.
 
-    `applied` are the columns that a function of whole windows gets, if there is one.
+    `applied` are the columns that a function of whole windows gets, if there is one; `sampled` those that samples have,
+    if there are samples.
     """
     families: list[Family] = []
     numbered = list(enumerate(windows))
@@ -54,13 +56,14 @@ def lay_out(
         if isinstance(each[1], DeltaWindow):
             registers = delta_registers(types[each[1].column])
             families.append(DeltaFamily((each,), place(), *_over_tuples(aggregates, place(), registers)))
-    whole = applied is not None or any(bound.whole is not None for bound in aggregates.values())
+    needed = [bound for bound in aggregates.values() if bound.whole is not None]
+    whole = applied is not None or sampled is not None or bool(needed)
     columns = None
     if whole or len(panes) < len(windows):
         over_tuples = [bound for bound in aggregates.values() if len(panes) < len(windows) or bound.whole is not None]
         read = [column for bound in over_tuples for column in bound.inputs]
         read += [window.column for window in windows if isinstance(window, DeltaWindow)]
-        read += applied or []
+        read += [*(applied or []), *(sampled or [])]
         fields = [pa.field(column, types[column]) for column in dict.fromkeys(read)]
         columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(families)))] if whole else fields)
     leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)

@@ -64,7 +64,7 @@ class SessionFamily(TupleFamily):
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        starts = self._sessions(leaves)
+        starts = self.sessions(leaves)
         if len(starts) < len(leaves):
             leaves = Leaves(leaves.key[starts], leaves.time[starts], self.leaf_set.reduce(leaves.state, starts))
         end = leaves.state[LAST_TIME] + self.gap
@@ -82,7 +82,7 @@ class SessionFamily(TupleFamily):
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves
-        starts = self._sessions(own)
+        starts = self.sessions(own)
         if not len(starts):
             return [np.zeros(0, dtype=bool)]
         last = np.maximum.reduceat(own.state[LAST_TIME], starts)
@@ -92,7 +92,7 @@ class SessionFamily(TupleFamily):
         (own,) = leaves
         return int(own.state[LAST_TIME].max(initial=0)) + self.gap
 
-    def _sessions(self, leaves: Leaves) -> Int64Array:
+    def sessions(self, leaves: Leaves) -> Int64Array:
         """Where a new session begins among leaves in order."""
         starts = run_starts(leaves.key)
         until = running_max(leaves.state[LAST_TIME], starts)
@@ -104,5 +104,5 @@ class SessionFamily(TupleFamily):
     def _joined(self, leaves: Leaves) -> Leaves:
         if self.leaf_set.per_tuple:
             return leaves
-        starts = self._sessions(leaves)
+        starts = self.sessions(leaves)
         return Leaves(leaves.key[starts], leaves.time[starts], self.leaf_set.reduce(leaves.state, starts))

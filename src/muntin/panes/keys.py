@@ -107,7 +107,7 @@ def hashes(columns: Sequence[pa.Array], length: int) -> UInt64Array:
     result = np.full(length, 0x9E3779B97F4A7C15, dtype=np.uint64)
     for part in (part for column in columns for part in _flatten(column)):
         with np.errstate(over="ignore"):
-            result = _mix(result * np.uint64(0xBF58476D1CE4E5B9) + _column_hash(part))
+            result = mix(result * np.uint64(0xBF58476D1CE4E5B9) + _column_hash(part))
     return result
 
 
@@ -116,7 +116,7 @@ def _column_hash(column: pa.Array) -> UInt64Array:
     if pa.types.is_null(kind):
         return np.full(len(column), _NULL, dtype=np.uint64)
     if values.is_fixed(kind):
-        hashed = _mix(values.fixed_order_keys(column).view(np.uint64))
+        hashed = mix(values.fixed_order_keys(column).view(np.uint64))
     else:
         hashed = _bytes_hash(column.cast(pa.string()) if pa.types.is_decimal(kind) else column)
     if column.null_count:
@@ -144,10 +144,10 @@ def _bytes_hash(column: pa.Array) -> UInt64Array:
             terms = (data.astype(np.uint64) + np.uint64(1)) * powers[position]
             held = np.flatnonzero(lengths)
             result[held] += np.add.reduceat(terms, begins[held])
-    return _mix(result)
+    return mix(result)
 
 
-def _mix(bits: Array) -> UInt64Array:
+def mix(bits: Array) -> UInt64Array:
     """The finaliser of SplitMix64: every input bit reaches every output bit."""
     with np.errstate(over="ignore"):
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     HEADER = 2
     ROWS = 3
     CHUNK = 4
+    SAMPLES = 5
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
@@ -67,18 +68,18 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
 
 def pack(table: PaneTable) -> bytes:
     sink = pa.BufferOutputStream()
-    _write(sink, table.keys)
+    write_batch(sink, table.keys)
     for leaves in table.leaves:
-        _write(sink, _leaf_batch(leaves))
+        write_batch(sink, _leaf_batch(leaves))
     if table.tuples is not None:
-        _write(sink, _tuple_batch(table.tuples))
+        write_batch(sink, _tuple_batch(table.tuples))
     for name in sorted(table.dictionaries):
-        _write(sink, pa.record_batch([table.dictionaries[name]], names=[name]))
+        write_batch(sink, pa.record_batch([table.dictionaries[name]], names=[name]))
     return seal(Kind.TABLE, sink.getvalue().to_pybytes())
 
 
 def unpack(layout: Layout, sealed: bytes) -> PaneTable:
-    batches = list(_read(unseal(Kind.TABLE, sealed)))
+    batches = list(read_batches(unseal(Kind.TABLE, sealed)))
     keys, *rest = batches
     if keys.schema.names != layout.keys.names:
         raise StateError(f"The state has the keys {keys.schema.names}, the query {layout.keys.names}.")
@@ -95,8 +96,8 @@ def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
     """The keys and the tuples of a table, which are in order; with a codec, compressed."""
     assert table.tuples is not None
     sink = pa.BufferOutputStream()
-    _write(sink, table.keys if codec is None else _short(table.keys, "if narrower"), _PLAIN)
-    _write(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
+    write_batch(sink, table.keys if codec is None else _short(table.keys, "if narrower"), _PLAIN)
+    write_batch(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
     body = sink.getvalue()
     name, stored = (b"", body) if codec is None else (codec.name.encode(), codec.compress(body))
     return seal(Kind.CHUNK, _CHUNK.pack(name, body.size) + stored.to_pybytes())
@@ -110,7 +111,7 @@ def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
     if any(name):
         codec = pa.Codec(name.rstrip(b"\0").decode())
         body = memoryview(codec.decompress(pa.py_buffer(body), decompressed_size=size))
-    keys, tuples = _read(body)
+    keys, tuples = read_batches(body)
     assert layout.tuples is not None
     none = tuple(each.empty() for each in layout.leaf_sets)
     return PaneTable(_long(keys, layout.keys), none, {}, _tuples(tuples, layout.tuples))
@@ -210,12 +211,14 @@ def _long(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _write(sink: pa.NativeFile, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions = _OPTIONS) -> None:
+def write_batch(sink: pa.NativeFile, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions = _OPTIONS) -> None:
+    """As a stream of its own."""
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
 
 
-def _read(body: memoryview) -> Iterator[pa.RecordBatch]:
+def read_batches(body: memoryview) -> Iterator[pa.RecordBatch]:
+    """All batches, each written by `write_batch`."""
     source = pa.BufferReader(pa.py_buffer(body))
     while source.tell() < len(body):
         (batch,) = pa.ipc.open_stream(source)  # to its end, so that the source stands at the next stream

@@ -26,6 +26,8 @@ from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.panes.values import StateBackend, StateValues
 from muntin.plan import Plan
+from muntin.sampling.packed import pack_samples, unpack_samples
+from muntin.sampling.store import SampleStore, ShardSamples
 
 FANOUT = 8
 USELESS_LEAVES = 1 << 12
@@ -54,6 +56,10 @@ class Totals:
     results: int = 0
     compressions: int = 0
     decompressions: int = 0
+    exact_windows: int = 0
+    """Windows of keys that were answered from all their tuples, in a query that allows samples."""
+    approximate_windows: int = 0
+    """Those that were answered from a sample."""
 
     def plus(self, other: Totals) -> Totals:
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -73,6 +79,10 @@ class Header:
     segments: tuple[Segment, ...] = ()
     totals: Totals = field(default_factory=Totals)
     chunks: tuple[Chunk, ...] = ()
+    samples: tuple[str, int] | None = None
+    """The name and the size of the value that holds the samples."""
+    falls_back: bool = True
+    """Whether windows had to be answered exactly the last time that some closed: then chunks stay in memory."""
 
     @property
     def marks(self) -> Marks:
@@ -86,6 +96,8 @@ class Header:
         content = packed.unpack_header(value)
         segments = tuple(Segment(**each) for each in content.pop("segments"))
         chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
+        samples = content.pop("samples", None)
+        content["samples"] = None if samples is None else (str(samples[0]), int(samples[1]))
         return cls(segments=segments, chunks=chunks, totals=Totals(**content.pop("totals")), **content)
 
 
@@ -94,7 +106,7 @@ class HotCache:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable, ShardSamples | None]] = OrderedDict()
         self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
@@ -105,14 +117,14 @@ class HotCache:
             self._chunks.popitem(last=False)
         return found
 
-    def get(self, query: str, shard: int, version: str) -> PaneTable | None:
-        """The table, if it is the very one that the state holds now."""
+    def get(self, query: str, shard: int, version: str) -> tuple[PaneTable, ShardSamples | None] | None:
+        """The table and the samples, if they are the very ones that the state holds now."""
         entry = self._entries.get((query, shard))
         if entry is None or entry[0] != version:
             self._entries.pop((query, shard), None)
             return None
         self._entries.move_to_end((query, shard))
-        return entry[1]
+        return entry[1:]
 
     def release_moved(self) -> None:
         """Give up what other workers of the host have now: of one shard, one copy is enough."""
@@ -121,8 +133,8 @@ class HotCache:
                 self._entries.pop((query, shard), None)
                 self._chunks.pop((query, shard), None)
 
-    def put(self, query: str, shard: int, version: str, table: PaneTable) -> None:
-        self._entries[query, shard] = (version, table)
+    def put(self, query: str, shard: int, version: str, table: PaneTable, samples: ShardSamples | None = None) -> None:
+        self._entries[query, shard] = (version, table, samples)
         self._entries.move_to_end((query, shard))
         while len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
@@ -144,16 +156,31 @@ class PaneStore:
     def chunks(self, settled: int) -> ChunkStore:
         """The chunks, for a batch with which tuples are settled up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
-        return ChunkStore(self._plan, self._values, resident, self.header.chunks, settled)
+        hold = self._plan.sampling is None or self.header.falls_back
+        return ChunkStore(self._plan, self._values, resident, self.header.chunks, settled, hold)
 
     def table(self) -> PaneTable | None:
         """All panes that some open window may need, or None if there are none."""
-        cached = self._cache.get(self._query, self._shard, self.header.version)
+        cached = self._cached()
         self.cache_hit = cached is not None
         if cached is not None:
-            return cached
+            return cached[0]
         table = self._merged(self.header.segments)
         return None if table is None else without_closed(table, self._plan, self.header.marks)
+
+    def _cached(self) -> tuple[PaneTable, ShardSamples | None] | None:
+        return self._cache.get(self._query, self._shard, self.header.version)
+
+    def sampled(self, table: PaneTable) -> SampleStore | None:
+        """The samples beside a table, which has just been added to; None if the query has none."""
+        if self._plan.sampling is None:
+            return None
+        cached = self._cached()
+        samples = None if cached is None else cached[1]
+        if samples is None and self.header.samples is not None:
+            samples = self._values.read(*self.header.samples, partial(unpack_samples, self._plan))
+        samples = samples or ShardSamples.none(self._plan)
+        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples)
 
     def commit(
         self,
@@ -162,6 +189,8 @@ class PaneStore:
         marks: Marks,
         counted: Totals,
         chunks: tuple[Chunk, ...] = (),
+        samples: ShardSamples | None = None,
+        falls_back: bool = True,
     ) -> Header:
         """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
         header = replace(
@@ -171,6 +200,8 @@ class PaneStore:
             settled=marks.settled,
             totals=self.header.totals.plus(counted),
             chunks=chunks,
+            samples=self._write_samples(samples),
+            falls_back=falls_back,
         )
         header = self._drop_closed(header)
         if added is not None and added.size:
@@ -180,12 +211,27 @@ class PaneStore:
         if table is not None:
             header = self._rewrite_if_useless(header, table)
         self._backend.write_header(header.encode())
-        if table is not None:
-            self._cache.put(self._query, self._shard, header.version, table)
+        if table is not None and self._fits_budget(table):
+            self._cache.put(self._query, self._shard, header.version, table, samples)
         LocalCopies(self._query, self._shard).claim()
         self._cache.release_moved()
         self.header = header
         return header
+
+    def _write_samples(self, samples: ShardSamples | None) -> tuple[str, int] | None:
+        """One value for all samples of the shard, written anew: a budget bounds it."""
+        if self.header.samples is not None:
+            self._values.delete(*self.header.samples)
+        if samples is None or not len(samples):
+            return None
+        name, value = f"samples-{uuid.uuid4().hex}", pack_samples(samples)
+        self._values.write(name, value)
+        return name, len(value)
+
+    def _fits_budget(self, table: PaneTable) -> bool:
+        """More groups than a budget allows stay in the state, and are read from there when they are needed."""
+        sampling = self._plan.sampling
+        return sampling is None or sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
 
     def _read_header(self) -> Header:
         stored = self._backend.read_header()

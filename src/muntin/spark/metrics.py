@@ -39,6 +39,10 @@ class Progress:
     """Chunks that were compressed."""
     decompressions: int = 0
     """Chunks that were decompressed, for windows that needed them."""
+    exact_windows: int = 0
+    """Windows of keys that had to be answered from all their tuples, in a query that allows samples."""
+    approximate_windows: int = 0
+    """Those that were answered from a sample."""
     batch_rows: int = 0
     """The same for the last batch alone, from here on."""
     batch_late_rows: int = 0
@@ -47,6 +51,8 @@ class Progress:
     batch_results: int = 0
     batch_compressions: int = 0
     batch_decompressions: int = 0
+    batch_exact_windows: int = 0
+    batch_approximate_windows: int = 0
     batch_seconds: float = 0.0
     """How long the batch took: the latency of its results, once the watermark has passed their windows."""
     rows_per_s: float = 0.0
@@ -60,6 +66,9 @@ class Progress:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    sample_tuples: int = 0
+    """Tuples in the samples of open windows."""
+    sample_bytes: int = 0
     chunks: int = 0
     """Chunks of tuples that open windows still need."""
     compressed_chunks: int = 0

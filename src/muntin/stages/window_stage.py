@@ -18,6 +18,8 @@ from muntin.panes.store import Header, PaneStore, Totals, open_rows, waiting, wi
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.plan import Plan
+from muntin.sampling.store import SampleStore, ShardSamples
+from muntin.sampling.windows import ApproximateWindows
 from muntin.stages.pane_stage import PackedPanes
 from muntin.whole.windows import WholeWindows
 
@@ -38,6 +40,10 @@ class ShardMetrics:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    exact_windows: int = 0
+    approximate_windows: int = 0
+    sample_tuples: int = 0
+    sample_bytes: int = 0
     chunks: int = 0
     compressed_chunks: int = 0
     chunk_tuples: int = 0
@@ -55,6 +61,8 @@ class ShardMetrics:
     total_results: int = 0
     total_compressions: int = 0
     total_decompressions: int = 0
+    total_exact_windows: int = 0
+    total_approximate_windows: int = 0
 
     def count(self, batch: Totals, totals: Totals) -> None:
         """Take over the counters of this batch, and those since the query first started."""
@@ -85,22 +93,34 @@ class WindowStage:
         arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
         taken = absorb(self.plan, before, arrived_table, closed, now)
-        table, added = None, None
+        table, added, samples = None, None, None
         chunks = self.store.chunks(now.settled)
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
-            for batch in answers(self.plan, taken, closed, now, chunks):
+            sampled = self.store.sampled(taken.table)
+            whole = whole_windows(self.plan, taken, now, chunks, sampled, epoch=self.store.header.totals.rows)
+            for batch in answers(self.plan, taken, closed, now, whole):
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
+            counted = told_how(counted, whole)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
-            if self.plan.whole:
+            if self.plan.keeps_chunks:
                 keep_chunks(self.plan, chunks, taken, table, closed, now)
+            samples = None if sampled is None else sampled.prune(table, now)
             table = compacted(self.plan.layout, table)
+            samples = None if samples is None else samples.with_keys_of(self.plan, table)
         counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
-        header = self.store.commit(table, added, now, counted, chunks.chunks)
+        falls_back = self.store.header.falls_back
+        if counted.exact_windows or counted.approximate_windows:
+            falls_back = counted.exact_windows > 0
+        if self.plan.sampling is not None and not falls_back:
+            chunks.leave_to_state()
+        header = self.store.commit(table, added, now, counted, chunks.chunks, samples, falls_back)
         self.metrics.count(counted, header.totals)
         self._measure(table, header, chunks)
+        self.metrics.sample_tuples = 0 if samples is None else len(samples)
+        self.metrics.sample_bytes = 0 if samples is None else samples.nbytes
 
     def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
         """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
@@ -163,6 +183,10 @@ class Taken:
     """How many tuples a family set aside."""
     tuples: Tuples | None
     """All that are in no chunk yet, those that are not waiting any more among them."""
+    fresh: Tuples | None = None
+    """Those that have just arrived."""
+    settled: Tuples | None = None
+    """Those that are settled with this batch, in order."""
 
 
 def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks) -> Taken | None:
@@ -194,6 +218,8 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
         made=tuple(made),
         bad_rows=bad_rows,
         tuples=tuples,
+        fresh=tuples.take(fresh) if plan.sampling is not None else None,
+        settled=tuples.take(settled_at) if plan.sampling is not None else None,
     )
 
 
@@ -223,14 +249,37 @@ def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
     return leaves.time >= first[leaves.key]
 
 
+def whole_windows(
+    plan: Plan,
+    taken: Taken,
+    now: Marks,
+    chunks: ChunkStore | None,
+    sampled: SampleStore | None,
+    epoch: int = 0,
+) -> WholeWindows | None:
+    """What answers windows from their tuples or from samples of them, if the query needs that."""
+    if not plan.whole and sampled is None:
+        return None
+    whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
+    if sampled is not None:
+        if taken.fresh is not None and taken.settled is not None:
+            sampled.take_in(taken.fresh, taken.settled, epoch)
+        whole.approximate = ApproximateWindows(plan, sampled, whole)
+    return whole
+
+
+def told_how(counted: Totals, whole: WholeWindows | None) -> Totals:
+    """The counters with how many windows were answered exactly from tuples, and how many from samples."""
+    if whole is None or whole.approximate is None:
+        return counted
+    told = whole.approximate.counted
+    return replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
+
+
 def answers(
-    plan: Plan, taken: Taken, closed: Marks, now: Marks, chunks: ChunkStore | None = None
+    plan: Plan, taken: Taken, closed: Marks, now: Marks, whole: WholeWindows | None
 ) -> Iterator[pa.RecordBatch]:
     """Results of all windows that close with this batch."""
-    whole = None
-    if plan.whole:
-        assert taken.tuples is not None
-        whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
     for family in plan.families:
         if family.mark(now) > family.mark(closed):
             yield from family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole)
@@ -261,8 +310,9 @@ def answer_table(
 ) -> Iterator[pa.RecordBatch]:
     """All windows of one shard of a table, which has no watermark: nothing is late and every window closes."""
     metrics = metrics or ShardMetrics()
-    tables = []
+    tables, shard = [], plan.shards[0]
     for each in arrived:
+        shard = each.shard
         metrics.rows += each.rows
         metrics.bad_rows += each.bad_rows
         metrics.outside_rows += each.outside_rows
@@ -272,9 +322,16 @@ def answer_table(
         taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
         assert taken is not None, "there are tables"
         metrics.bad_rows += taken.bad_rows
-        for batch in answers(plan, taken, *ALL_TIMES):
+        sampled = None
+        if plan.sampling is not None:
+            sampled = SampleStore(plan, plan.shards.index(shard), taken.table, ShardSamples.none(plan))
+        whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
+        for batch in answers(plan, taken, *ALL_TIMES, whole):
             metrics.results += batch.num_rows
             yield batch
+        if whole is not None and whole.approximate is not None:
+            metrics.exact_windows += whole.approximate.counted.exact
+            metrics.approximate_windows += whole.approximate.counted.approximate
 
 
 def late_results(plan: Plan, rows: pa.Table, closed: Marks) -> list[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,13 +31,24 @@ class Held:
         """The windows over the tuples that count: the column is not null and the filter is true."""
         if (column, where) not in self._chosen:
             array = self.tuples.columns.column(column)
-            masks = [values.valid_mask(array)]
-            if where is not None:
-                masks.append(np.asarray(values.filled(self.tuples.columns.column(where))))
-            present = [mask for mask in masks if mask is not None]
-            kept = np.logical_and.reduce(present) if present else None
-            self._chosen[column, where] = Chosen.of(self, array, kept)
+            self._chosen[column, where] = Chosen.of(self, array, self.mask((column,), where))
         return self._chosen[column, where]
+
+    def mask(self, columns: Sequence[str], where: str | None) -> BoolArray | None:
+        """Which tuples count: no column is null and the filter is true. None if all of them do."""
+        masks = [values.valid_mask(self.tuples.columns.column(column)) for column in columns]
+        if where is not None:
+            masks.append(np.asarray(values.filled(self.tuples.columns.column(where))))
+        present = [mask for mask in masks if mask is not None]
+        return np.logical_and.reduce(present) if present else None
+
+    def matching(self, columns: Sequence[str], where: str | None) -> Int64Array:
+        """How many tuples of each window count."""
+        kept = self.mask(columns, where)
+        if kept is None:
+            return self.end - self.begin
+        before = np.append(0, np.cumsum(kept))
+        return np.asarray(before[self.end] - before[self.begin])
 
 
 @dataclass

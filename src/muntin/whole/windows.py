@@ -23,6 +23,7 @@ from muntin.whole.held import Held
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+    from muntin.sampling.windows import ApproximateWindows
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,22 @@ class WholeWindows:
     """
 
     def __init__(
-        self, plan: Plan, table: PaneTable, memory: Tuples, settled: int, chunks: ChunkStore | None = None
+        self, plan: Plan, table: PaneTable, memory: Tuples | None, settled: int, chunks: ChunkStore | None = None
     ) -> None:
-        """`memory` are the tuples that are in no chunk, with the keys of `table`."""
+        """`memory` are the tuples that are in no chunk, with the keys of `table`; None if the query keeps none."""
         self._plan = plan
         self._table = table
-        self._memory = memory
+        self._kept = memory
         self._settled = settled
         self._chunks = chunks
         self._gathered: _Gathered | None = None
+        self.approximate: ApproximateWindows | None = None
+        """Answers windows from samples, where the query allows it."""
+
+    @property
+    def _memory(self) -> Tuples:
+        assert self._kept is not None, "only queries that keep tuples are answered from them"
+        return self._kept
 
     def values(self, family: Family, answers: Answers) -> Mapping[str, pa.Array]:
         """What the holistic aggregates say of each window."""

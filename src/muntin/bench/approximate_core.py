@@ -1,0 +1,251 @@
+"""Queries without an engine, so that a window can be timed alone; and how far its answer is off.
+
+Both stages run in this process, over a state in memory. SPEAr's window processing time is what happens when the
+watermark arrives: tuples are delivered first, under the old watermark, and then the watermark comes alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.arrays import Array, Float64Array, run_starts
+from muntin.bench.approximate_data import BEGIN, TIME, DataSet
+from muntin.panes.copies import forget
+from muntin.panes.store import HotCache, PaneStore
+from muntin.plan import Plan
+from muntin.sampling.policy import Approximation
+from muntin.stages.pane_stage import PackedPanes, PaneStage
+from muntin.stages.window_stage import ShardMetrics, WindowStage
+
+MEDIAN = A.median("value")
+MEAN = A.mean("value")
+ANSWER = "answer"
+SHARD = 0
+
+
+@dataclass
+class MemoryState:
+    """A state backend in memory."""
+
+    header: bytes | None = None
+    values: dict[str, bytes] = field(default_factory=dict)
+
+    def read_header(self) -> bytes | None:
+        return self.header
+
+    def write_header(self, value: bytes) -> None:
+        self.header = value
+
+    def read(self, name: str) -> bytes | None:
+        return self.values.get(name)
+
+    def write(self, name: str, value: bytes) -> None:
+        self.values[name] = value
+
+    def delete(self, name: str) -> None:
+        del self.values[name]
+
+
+class Core:
+    """A streaming query: one task of the pane stage, and one shard of the window stage."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._query = f"bench-{uuid.uuid4().hex}"
+        self._state = MemoryState()
+        self._cache = HotCache(capacity=1)
+        self._watermark = 0
+        self.metrics = ShardMetrics()
+
+    def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
+        """Deliver tuples. Windows over time do not close with them; those over numbered tuples may."""
+        return self._advance(list(PaneStage(self._plan).run(tuples.to_batches())))
+
+    def close(self, watermark: int) -> list[pa.RecordBatch]:
+        """What the windows say that close with a watermark."""
+        self._watermark = watermark
+        return self._advance([])
+
+    def _advance(self, arrived: list[PackedPanes]) -> list[pa.RecordBatch]:
+        stage = WindowStage(self._plan, PaneStore(self._plan, self._query, SHARD, self._state, self._cache))
+        results = list(stage.advance(arrived, self._watermark))
+        self.metrics = stage.metrics
+        return results
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a worker has in memory between batches: panes and waiting tuples, chunks of tuples, samples."""
+        return self.metrics.hot_bytes + self.metrics.resident_bytes + self.metrics.sample_bytes
+
+    def forget(self) -> None:
+        """Remove the copies of the state on the host."""
+        forget(self._query)
+
+
+def plan_of(
+    data: DataSet, aggregate: A.Aggregate, approximation: Approximation | None = None, window: W.Window | None = None
+) -> Plan:
+    """The plan that `muntin.over(…).agg(answer=…).approximate(…)` makes, without a DataFrame."""
+    types = {field.name: field.type for field in data.tuples.schema}
+    over = window or W.sliding(timedelta(microseconds=data.size), timedelta(microseconds=data.slide))
+    return Plan.make(
+        time="time",
+        windows=[over],
+        types=types,
+        keys=data.keys,
+        aggregates={ANSWER: aggregate.bind(types, None, TIME)},
+        shards=[SHARD],
+        streaming=True,
+        delay=data.lag // 2,
+        approximation=approximation,
+    )
+
+
+def within(
+    budget: int, error: float = 0.1, *, groups: tuple[int, ...] | None = None, incremental: bool = True, seed: int = 0
+) -> Approximation:
+    """A budget and an error at the paper's confidence of 95 %."""
+    return Approximation.of(budget, error, 0.95, groups, "l1", incremental, seed)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A query over a data set."""
+
+    arrival: float
+    """Seconds that it took to take in all tuples."""
+    windows: tuple[float, ...]
+    """Seconds that each window took at the watermark, without those that had begun before the data."""
+    memory: int
+    """Bytes that the worker had in memory, at most."""
+    sample_bytes: int
+    results: Mapping[int, pa.Table]
+    """The answers by the end of the window."""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.windows))
+
+    @property
+    def p95(self) -> float:
+        return float(np.percentile(self.windows, 95))
+
+    @property
+    def total(self) -> float:
+        return self.arrival + sum(self.windows)
+
+
+def replay(data: DataSet, plan: Plan) -> Ran:
+    """All windows over time of a data set, one slide after the other."""
+    core = Core(plan)
+    counted = set(data.ends.tolist())
+    arrival, seconds, memory, samples, results = 0.0, [], [0], [0], {}
+    for end, tuples in slides(data):
+        begun = perf_counter()
+        core.arrive(tuples)
+        delivered = perf_counter()
+        closed = core.close(end)
+        done = perf_counter()
+        arrival += delivered - begun
+        if end in counted:
+            seconds.append(done - delivered)
+            memory.append(core.memory)
+            samples.append(core.metrics.sample_bytes)
+            results[end] = pa.Table.from_batches(closed)
+    core.forget()
+    return Ran(arrival, tuple(seconds), max(memory), max(samples), results)
+
+
+def slides(data: DataSet) -> Iterator[tuple[int, pa.Table]]:
+    """The end of every slide, and the tuples that come before it is safe to say that none are missing."""
+    begin = 0
+    for end in range(BEGIN + data.slide, int(data.ends[-1]) + 1, data.slide):
+        yield end, data.within(begin, end + data.lag)
+        begin = end + data.lag
+
+
+def replay_in_batches(data: DataSet, plan: Plan, rows: int) -> float:
+    """The seconds that a query takes in all, of windows that close as tuples arrive (figure 9)."""
+    core = Core(plan)
+    begun = perf_counter()
+    for begin in range(0, len(data.tuples), rows):
+        core.arrive(data.tuples.slice(begin, rows))
+    seconds = perf_counter() - begun
+    core.forget()
+    return seconds
+
+
+def accelerated(result: pa.Table, budget: int) -> bool:
+    """Whether a sample answered the window: part of the tuples, or all of them where they are no more than the budget."""
+    quality = result["quality"].combine_chunks()
+    sizes = np.asarray(quality.field("size"))
+    return bool(np.any(np.asarray(quality.field("mode")) == "approximate") or sizes.sum() <= budget)
+
+
+def rank_error(ordered: Array, answer: float, probability: float) -> float:
+    """How far an answer's rank is from the one asked for; `ordered` are the window's values.
+
+    Between two values the rank grows as the quantile does, and an answer that occurs several times has all ranks of
+    these. So the error is e if the answer is one of the exact quantiles from `probability - e` to `probability + e`.
+    """
+    if len(ordered) < 2:
+        return 0.0  # it is every quantile
+    first, behind = (int(at) for at in (np.searchsorted(ordered, answer, side) for side in ("left", "right")))
+    if first == behind:  # between two values, or beyond all of them
+        below, above = ordered[max(first - 1, 0)], ordered[min(first, len(ordered) - 1)]
+        place = first - 1 + (answer - below) / (above - below) if above > below else float(first)
+        low = high = float(np.clip(place, 0, len(ordered) - 1))
+    else:
+        low, high = float(first), float(behind - 1)
+    most = len(ordered) - 1
+    return float(max(low / most - probability, probability - high / most, 0.0))
+
+
+def relative_error(values: Array, answer: float) -> float:
+    """How far an answer is from the mean of the values, by that."""
+    exact = float(np.mean(values))
+    return 0.0 if answer == exact else abs(answer - exact) / abs(exact) if exact else np.inf
+
+
+def true_error(data: DataSet, end: int, result: pa.Table, aggregate: A.Aggregate) -> float:
+    """Of a window that ends there: the mean over its groups, which is what the error of a query is about."""
+    told = dict(zip(_codes(result), result[ANSWER].to_pylist(), strict=True))
+    errors = []
+    for key, values in _groups(data.within(end - data.size, end)):
+        answer = told[key]
+        errors.append(rank_error(values, answer, 0.5) if aggregate is MEDIAN else relative_error(values, answer))
+    return float(np.mean(errors))
+
+
+def _codes(table: pa.Table) -> list[Any]:
+    return table["key"].to_pylist() if "key" in table.column_names else [None] * len(table)
+
+
+def _groups(tuples: pa.Table) -> Iterator[tuple[Any, Array]]:
+    """The values of each group, in order."""
+    values = tuples["value"].to_numpy()
+    if "key" not in tuples.column_names:
+        yield None, np.sort(values)
+        return
+    keys = tuples["key"].combine_chunks().dictionary_encode()
+    codes = keys.indices.to_numpy()
+    order = np.lexsort((values, codes))
+    starts = run_starts(codes[order])
+    for begin, part in zip(starts, np.split(values[order], starts[1:]), strict=True):
+        yield keys.dictionary[int(codes[order[begin]])].as_py(), part
+
+
+def errors_of(data: DataSet, ran: Ran, aggregate: A.Aggregate, budget: int) -> tuple[Float64Array, Array]:
+    """The true error of every window, and which of them were accelerated."""
+    errors = [true_error(data, end, result, aggregate) for end, result in ran.results.items()]
+    return np.array(errors), np.array([accelerated(result, budget) for result in ran.results.values()])

@@ -1,0 +1,224 @@
+"""The data sets of the approximate benchmark: those of SPEAr's table 1 and others like them, or made ones of their shape.
+
+Each is a table of `time`, `value` and, where a query is grouped, `key`, in the order of time. Where a file is not there,
+tuples are made up with as many groups of about the same sizes. Times are stretched or squeezed until windows hold as
+many tuples as the paper says, and short files are repeated at later times.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from muntin.arrays import Array, Int64Array
+from muntin.stages.pane_stage import shard_of
+
+FOLDER = Path(__file__).parents[4] / "shared" / "data"
+"""Beside the project."""
+SECOND = 1_000_000
+MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
+BEGIN = 19_680 * DAY
+"""Midnight, so that windows of any size and slide begin with the tuples."""
+TIME = pa.timestamp("us", tz="UTC")
+
+PACKETS_IN_WINDOW = 47_000
+TASKS_IN_HOUR = 320_000
+RIDES_IN_WINDOW = 10_000
+"""What windows hold on average, by the paper's table 1 and section 5.4."""
+WORKERS = 4
+"""SPEAr divides the routes among so many; a budget is that of one."""
+MIX = 15_000
+"""The mix of packets changes after so many."""
+NEIGHBOURS = 500
+"""So many neighbouring packets of the real ones are a mix that sizes are drawn from."""
+CLASSES = {0: 0.8125, 1: 0.0360, 2: 0.1487, 3: 0.0028}
+"""Google's scheduling classes, and the share of tasks that are of each."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A stream, and the windows over it."""
+
+    name: str
+    tuples: pa.Table
+    size: int
+    slide: int
+    """Microseconds."""
+    made: bool
+    """Whether the tuples are made up."""
+    groups: tuple[int, ...] | None = None
+    """The keys, where a query may know them beforehand."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(name for name in self.tuples.column_names if name == "key")
+
+    @property
+    def times(self) -> Int64Array:
+        return np.asarray(self.tuples["time"].cast(pa.int64()))
+
+    @property
+    def ends(self) -> Int64Array:
+        """Of the windows that have all their tuples, and a few others behind them."""
+        return np.arange(BEGIN + self.size, int(self.times[-1]) - self.lag, self.slide)
+
+    @property
+    def lag(self) -> int:
+        """How far behind the latest tuple windows close."""
+        return self.slide // 10
+
+    def within(self, start: int, end: int) -> pa.Table:
+        """The tuples of some time."""
+        first, last = np.searchsorted(self.times, [start, end])
+        return self.tuples.slice(first, last - first)
+
+    def over(self, size: int, slide: int) -> DataSet:
+        """The same tuples in other windows."""
+        return replace(self, size=size, slide=slide)
+
+
+def _table(times: Array, values: Array, keys: Array | pa.Array | None = None) -> pa.Table:
+    columns = {"time": pa.array(times.astype(np.int64)).cast(TIME), "value": pa.array(values)}
+    return pa.table(columns if keys is None else {**columns, "key": keys})
+
+
+def packets(name: str, count: int, seed: int = 1) -> DataSet:
+    """DEC: the sizes of packets, in windows of 45 seconds by 15. `name` is "DEC", "Bellcore" or "made"."""
+    rng = np.random.default_rng(seed)
+    arrivals = {"DEC": "dec_pkt_1_udp_830k/dec_pkt_1_udp_arrivals_us", "Bellcore": "bc_paug89_1m/bc_paug89_arrivals_us"}
+    path = FOLDER / f"{arrivals.get(name)}.parquet"
+    size, slide = 45 * SECOND, 15 * SECOND
+    if path.exists():
+        times = pq.read_table(path)["ts_us"].to_numpy()
+        rate = len(times) / (times[-1] - times[0])
+        times = ((times - times[0]) * (rate * size / PACKETS_IN_WINDOW)).astype(np.int64)[:count]
+    else:
+        times = np.arange(count) * size // PACKETS_IN_WINDOW
+    return DataSet(
+        f"{name} packets", _table(BEGIN + times, _sizes(len(times), rng)), size, slide, made=not path.exists()
+    )
+
+
+def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
+    """Drawn from the real ones, a stretch of them at a time: windows differ in what they hold, as they do in traffic."""
+    path = FOLDER / "bc_paug89_1m" / "BC-pAug89-first10k_time_size.TL.gz"
+    if path.exists():
+        with gzip.open(path, "rt") as lines:
+            real = np.array([int(line.split()[1]) for line in lines])
+    else:
+        real = _made_sizes(10_000, np.random.default_rng(0))
+    mixes = rng.integers(0, len(real) - NEIGHBOURS, -(-count // MIX))
+    return np.asarray(real[np.repeat(mixes, MIX)[:count] + rng.integers(0, NEIGHBOURS, count)])
+
+
+def _made_sizes(count: int, rng: np.random.Generator) -> Int64Array:
+    """Ethernet frames of 1989: acknowledgements, small ones, pages of a file server; more of the large ones now and then."""
+    large = 0.28 + 0.12 * np.sin(np.arange(count) / 700)
+    small = rng.choice([66, 74, 142, 150, 162, 174], count, p=[0.1, 0.1, 0.1, 0.1, 0.33, 0.27])
+    other = rng.choice([1090, 1518], count, p=[0.86, 0.14])
+    return np.where(rng.random(count) < large, other, small)
+
+
+def tasks(count: int, seed: int = 2) -> DataSet:
+    """GCM: the CPU time of tasks by their scheduling class, in windows of an hour by half an hour."""
+    path = FOLDER / "google_cluster_16k" / "google-cluster-data.txt.gz"
+    if path.exists():
+        with gzip.open(path, "rt") as lines:
+            rows = [line.split() for line in lines]
+        seconds = np.array([int(row[0]) for row in rows])
+        keys, values = np.array([int(row[6]) for row in rows]), np.array([float(row[8]) for row in rows])
+    else:
+        rng = np.random.default_rng(seed)
+        seconds, keys = np.sort(rng.integers(1, 648, 16_385)), rng.choice(list(CLASSES), 16_385, p=list(CLASSES.values()))
+        values = np.round(rng.lognormal(np.log(0.02 * (1 + keys)), 0.8), 3)
+    within = len(keys) * 3600 * SECOND // TASKS_IN_HOUR
+    tuples = _repeated(_table(seconds * SECOND, values, pa.array(keys)), within, count)
+    return DataSet("GCM tasks", tuples, 60 * MINUTE, 30 * MINUTE, not path.exists(), groups=tuple(CLASSES))
+
+
+def rides(name: str, count: int, seed: int = 3) -> DataSet:
+    """DEBS: the fare of taxi rides by route, in windows of half an hour by a quarter; `name` is "DEBS" or "NYC"."""
+    found = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
+    if found is None:
+        rng = np.random.default_rng(seed)
+        routes, fares = _skewed(10_000, 7_400, rng), np.round(rng.lognormal(2.3, 0.6, 10_000), 1)
+        tuples = _table(np.sort(rng.integers(0, 3240 * SECOND, 10_000)), fares, pa.array(routes))
+    else:
+        tuples = found
+    tuples = _repeated(tuples, len(tuples) * 30 * MINUTE // RIDES_IN_WINDOW, count)
+    return DataSet(f"{name} rides", _of_one_worker(tuples), 30 * MINUTE, 15 * MINUTE, made=found is None)
+
+
+def _debs_rides() -> pa.Table | None:
+    """A route is from one cell of 500 metres to another, as in the challenge."""
+    path = FOLDER / "debs2015_10k" / "sorted_data_first10004.csv.gz"
+    if not path.exists():
+        return None
+    rows = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
+    longitude, latitude = (np.stack([rows[f"f{i}"].to_numpy() for i in at]) for at in ((6, 8), (7, 9)))
+    east = np.floor((longitude + 74.913585) / 0.005986).astype(np.int64)
+    south = np.floor((41.474937 - latitude) / 0.004491556).astype(np.int64)
+    inside = ((east >= 0) & (east < 300) & (south >= 0) & (south < 300)).all(axis=0)
+    cell = 300 * east + south
+    keys = (cell[0] * 90_000 + cell[1])[inside]
+    times = np.asarray(rows["f3"].cast(pa.timestamp("us")).cast(pa.int64()))[inside]
+    return _table(times, rows["f11"].to_numpy()[inside], pa.array(keys))
+
+
+def _nyc_rides() -> pa.Table | None:
+    path = FOLDER / "nyc_yellow_2022_100k" / "yellow_tripdata_2022-01_first100k.csv.gz"
+    if not path.exists():
+        return None
+    rows = csv.read_csv(path)
+    times = np.asarray(rows["tpep_pickup_datetime"].cast(pa.timestamp("us")).cast(pa.int64()))
+    keys = rows["PULocationID"].to_numpy() * 1000 + rows["DOLocationID"].to_numpy()
+    order = np.argsort(times, kind="stable")
+    order = order[np.abs(times[order] - np.median(times)) < DAY]  # a few have times of other years
+    return _table(times[order], rows["fare_amount"].to_numpy()[order], pa.array(keys[order]))
+
+
+def flights(count: int, seed: int = 4) -> DataSet:
+    """The delay of flights by route, in windows of 30 days by 10."""
+    path = FOLDER / "flights_3m" / "flights-3m.parquet"
+    if path.exists():
+        rows = pq.read_table(path).slice(0, count)
+        routes = pc.binary_join_element_wise(rows["origin"].cast(pa.string()), rows["destination"].cast(pa.string()), "-")
+        times = np.asarray(rows["date"].cast(pa.int64()))
+        times = times - times[0] // DAY * DAY + BEGIN
+        tuples = _table(times, rows["delay"].to_numpy(), routes.combine_chunks())
+    else:
+        rng = np.random.default_rng(seed)
+        times = np.sort(rng.integers(0, count * 181 * DAY // 3_000_000, count)) // MINUTE * MINUTE
+        names = pa.array([f"{i // 58:03d}-{i % 58:03d}" for i in range(3_399)])
+        routes = names.take(pa.array(_skewed(count, 3_399, rng)))
+        tuples = _table(BEGIN + times, np.round(rng.gamma(0.5, 40, count) - 12).astype(np.int64), routes)
+    return DataSet("flights", tuples, 30 * DAY, 10 * DAY, made=not path.exists())
+
+
+def _skewed(count: int, groups: int, rng: np.random.Generator) -> Int64Array:
+    """Groups of which the first have the most, as routes do: the most frequent has about five per mille."""
+    share = 1 / (np.arange(groups) + groups / 25) ** 1.1
+    return rng.choice(groups, count, p=share / share.sum())
+
+
+def _repeated(tuples: pa.Table, within: int, count: int) -> pa.Table:
+    """So many tuples: all of these within some time, and then again and again."""
+    times = np.asarray(tuples["time"].cast(pa.int64()))
+    times = ((times - times[0]) * (within / (times[-1] - times[0] + 1))).astype(np.int64)
+    rounds = -(-count // len(tuples))
+    later = np.concatenate([BEGIN + i * within + times for i in range(rounds)])
+    repeated = pa.concat_tables([tuples] * rounds).set_column(0, "time", pa.array(later).cast(TIME))
+    return repeated.slice(0, count).combine_chunks()
+
+
+def _of_one_worker(tuples: pa.Table) -> pa.Table:
+    """The routes that one of the workers has."""
+    shard = shard_of([tuples["key"].combine_chunks()], len(tuples), WORKERS)
+    return tuples.filter(pa.array(shard == 0)).combine_chunks()

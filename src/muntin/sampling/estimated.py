@@ -1,0 +1,334 @@
+"""What each aggregate says of a window from its sample, and how far off that may be: SPEAr's `(R̂, ε) ← g(b)`.
+
+The sample's tuples take the place of the window's, so that most of these ask the exact aggregate itself; the rest is
+how sure one can be. Running statistics of the window, which its panes know exactly, help where they can.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import binom
+
+from muntin.aggregates import values
+from muntin.aggregates.aggregate import Bound
+from muntin.arrays import Array, Float64Array, Int64Array
+from muntin.errors import MuntinError
+from muntin.sampling import estimators
+from muntin.sampling.estimators import Interval
+from muntin.sampling.guarantees import rank_error, tuples_needed
+from muntin.sampling.policy import Approximation
+from muntin.whole.frequent import most_frequent
+from muntin.whole.function import Whole, lists
+from muntin.whole.held import Chosen, Held
+from muntin.whole.quantiles import Quantiles
+
+COUNT, VARIANCE, MEAN = "count", "variance", "mean"
+"""Running statistics of the values that an aggregate is of."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Windows, and what is known of them without a look at their tuples."""
+
+    held: Held
+    """Their samples."""
+    sampled: Int64Array
+    """How many tuples are in the sample."""
+    size: Int64Array
+    """How many tuples are in the window."""
+    statistics: Mapping[str, Float64Array]
+    confidence: float
+    largest_priority: Float64Array
+    """Of the sample, between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One answer per window."""
+
+    values: pa.Array
+    error: Float64Array
+    """What the user's error is compared with; infinite where nothing can be said."""
+    low: pa.Array | None = None
+    high: pa.Array | None = None
+
+
+@dataclass(frozen=True)
+class Estimator(ABC):
+    """Of one aggregate: its columns, and the running statistics that it needs of them."""
+
+    statistics: tuple[tuple[str, Bound], ...]
+
+    distinct: ClassVar[bool] = False
+    """Whether it needs a sample of distinct values, not of tuples."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that the sample must have."""
+
+    @abstractmethod
+    def estimate(self, seen: Seen) -> Estimate: ...
+
+    @abstractmethod
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        """How large a sample would do, for each of some windows, as far as can be told: for a budget found online."""
+
+
+@dataclass(frozen=True)
+class OfWhole(Estimator):
+    """The estimator of a holistic aggregate, which asks the aggregate itself."""
+
+    whole: Whole
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.whole.inputs
+
+
+@dataclass(frozen=True)
+class QuantileEstimator(OfWhole):
+    """The error is that of the rank; the interval is between two values of the sample, whatever the distribution."""
+
+    def estimate(self, seen: Seen) -> Estimate:
+        assert isinstance(self.whole, Quantiles)
+        chosen = seen.held.chosen(self.whole.column, self.whole.where)
+        size = seen.statistics[COUNT].astype(np.int64)
+        several = self.whole.probabilities
+        confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
+        error = np.max([rank_error(chosen.sizes, size, each, confidence) for each in several], axis=0)
+        sides = [_order_interval(chosen, size, each, confidence) for each in several]
+        low, high = (pa.array(np.column_stack(side).ravel(), from_pandas=True) for side in zip(*sides, strict=True))
+        if self.whole.as_list:
+            offsets = np.arange(len(size) + 1) * len(several)
+            low, high = lists(offsets, low), lists(offsets, high)
+        return Estimate(self.whole.compute(seen.held), error, low, high)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        assert isinstance(self.whole, Quantiles)
+        several = self.whole.probabilities
+        confidence = 1 - (1 - policy.confidence) / len(several)
+        count = max(tuples_needed(each, policy.error, confidence) for each in several)
+        share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count at all
+        return np.asarray(np.ceil(count / share), dtype=np.int64)
+
+
+def _order_interval(
+    chosen: Chosen, size: Int64Array, probability: float, confidence: float
+) -> tuple[Float64Array, Float64Array]:
+    """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
+    tail = (1 - confidence) / 2
+    n = chosen.sizes
+    sides = []
+    numbers = values.numbers(chosen.column)
+    exact = (n - 1) * probability
+    for place, whole_window in (
+        (binom.ppf(tail, n, probability) - 1, np.floor(exact)),
+        (binom.ppf(1 - tail, n, probability), np.ceil(exact)),
+    ):
+        place = np.where(n == size, whole_window, place)
+        known = np.flatnonzero((place >= 0) & (place < n))
+        side = np.full(len(n), np.nan)
+        side[known] = numbers[chosen.kth(known, place[known].astype(np.int64))]
+        sides.append(side)
+    return sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class FrequencyEstimator(OfWhole):
+    """The most frequent values. The error: by what share of the window a better one may have been missed.
+
+    The shares of all values together are off by no more than twice what the inequality of Dvoretzky, Kiefer and
+    Wolfowitz, with Massart's constant, allows the distribution function.
+    """
+
+    k: int
+    as_list: bool
+
+    def estimate(self, seen: Seen) -> Estimate:
+        chosen = seen.held.chosen(self.whole.column, self.whole.where)
+        size = seen.statistics[COUNT]
+        n = np.maximum(chosen.sizes, 1)
+        known = chosen.sizes >= size
+        off = 2 * _frequency_error(n, seen.confidence)
+        most = most_frequent(chosen, self.k + 1)
+        place = np.arange(len(most.window)) - np.searchsorted(most.window, most.window)
+        share = np.zeros((2, len(size)))  # of the last value that is told, and of the first that is not
+        for row, at in enumerate((self.k - 1, self.k)):
+            found = place == at
+            share[row, most.window[found]] = most.count[found] / n[most.window[found]]
+        certain = share[0] - share[1] > off if not self.as_list else np.zeros(len(size), dtype=bool)
+        error = np.where(known | certain, 0.0, np.where(chosen.sizes > 0, off, np.inf))
+        if not self.as_list:
+            return Estimate(self.whole.compute(seen.held), error)
+        told = place < self.k
+        window = most.window[told]
+        counts = np.rint(most.count[told] * (size / n)[window]).astype(np.int64)
+        items = chosen.column.take(pa.array(most.tuple[told]))
+        pairs = pa.StructArray.from_arrays([items, pa.array(counts)], names=["item", "count"])
+        return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
+
+
+def _frequency_error(n: Int64Array, confidence: float) -> Float64Array:
+    return np.asarray(2 * np.sqrt(np.log(2 / (1 - confidence)) / (2 * n)))
+
+
+@dataclass(frozen=True)
+class DistinctEstimator(OfWhole):
+    """From the k values with the smallest priorities: how close together those are tells how many there are."""
+
+    distinct: ClassVar[bool] = True
+
+    def estimate(self, seen: Seen) -> Estimate:
+        known = seen.largest_priority >= 1  # nothing was left out
+        told = estimators.distinct(np.where(known, 1.0, seen.largest_priority), seen.sampled, seen.confidence)
+        count = np.where(known, seen.sampled, np.where(seen.sampled > 1, told.value, np.nan))
+        error = np.where(known, 0.0, np.where(seen.sampled > 1, told.relative_error, np.inf))
+        low, high = (np.where(known, count, side) for side in (told.low, told.high))
+        return Estimate(_whole_numbers(count), error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        deviate = estimators.deviate(np.array([1 << 30]), policy.confidence)[0]
+        return np.full(len(size), int(np.ceil((1.1 * deviate / policy.error) ** 2)) + 8)
+
+
+def _whole_numbers(numbers: Float64Array) -> pa.Array:
+    unknown = np.isnan(numbers)
+    return pa.array(np.rint(np.where(unknown, 0, numbers)).astype(np.int64), mask=unknown)
+
+
+@dataclass(frozen=True)
+class MeanEstimator(Estimator):
+    """Mean and sum. Mean and variance of the window, which its panes know, tell how far off samples of it are.
+
+    What a sample says of its own error goes with what it says of the mean: windows whose sample is too large by chance
+    would seem to have the smaller error, and be answered from it all the more often.
+    """
+
+    column: str
+    where: str | None
+    total: bool
+    integer: bool
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.column,) if self.where is None else (self.column, self.where)
+
+    def estimate(self, seen: Seen) -> Estimate:
+        chosen = seen.held.chosen(self.column, self.where)
+        n, size = chosen.sizes, seen.statistics[COUNT].astype(np.int64)
+        summed = np.zeros(len(n))
+        held = np.flatnonzero(n)
+        with np.errstate(invalid="ignore", over="ignore"):  # of infinities: then there is no error to speak of
+            if len(held):
+                summed[held] = np.add.reduceat(values.numbers(chosen.column), chosen.begin[held])
+            mean = summed / np.where(n > 0, n, np.nan)
+            scatter = seen.statistics[VARIANCE] * size / np.maximum(size - 1, 1)
+        of = estimators.total if self.total else estimators.mean
+        interval = of(mean, scatter, n, size, seen.confidence)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            truth = seen.statistics[MEAN] * (size if self.total else 1)
+            half = interval.high - interval.value
+            error = np.where(half == 0, 0.0, half / np.abs(truth))
+        error = np.where((n > 0) & ~np.isnan(error), error, np.inf)
+        return _estimate(interval, error, size == 0, self.total and self.integer)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = (deviate / policy.error) ** 2 * statistics[VARIANCE] / statistics[MEAN] ** 2
+            share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
+            return _finite(1.2 * first / (1 + first / np.maximum(statistics[COUNT], 1)) / share, size)
+
+
+@dataclass(frozen=True)
+class CountEstimator(Estimator):
+    """How many tuples fulfil the condition."""
+
+    column: str | None
+    where: str | None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(each for each in (self.column, self.where) if each is not None)
+
+    def estimate(self, seen: Seen) -> Estimate:
+        matching = seen.held.matching(() if self.column is None else (self.column,), self.where)
+        interval = estimators.count(matching, seen.sampled, seen.size, seen.confidence)
+        # As with means: how far off a sample is likely to be is told from the share that the panes know.
+        share = seen.statistics[COUNT] / np.maximum(seen.size, 1)
+        likely = estimators.count(seen.sampled * share, seen.sampled, seen.size, seen.confidence)
+        return _estimate(interval, likely.relative_error, nothing=seen.size < 0, integer=True)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
+        share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
+        return _finite(1.2 * (deviate / policy.error) ** 2 * (1 - share) / share, size)
+
+
+def _finite(needed: Float64Array, size: Float64Array) -> Int64Array:
+    return np.asarray(np.ceil(np.minimum(np.where(np.isnan(needed), size, needed), size))).astype(np.int64)
+
+
+def _estimate(interval: Interval, error: Float64Array, nothing: Array, integer: bool) -> Estimate:
+    error = np.where(nothing, 0.0, error)
+    told = np.where(nothing, np.nan, interval.value)
+    answers = _whole_numbers(told) if integer else pa.array(told, mask=nothing | np.isnan(interval.value))
+    low, high = (pa.array(np.where(nothing, np.nan, side), from_pandas=True) for side in (interval.low, interval.high))
+    return Estimate(answers, error, low, high)
+
+
+@dataclass(frozen=True)
+class CustomEstimator(Estimator):
+    """The user's own: a function of one window's sample."""
+
+    columns: tuple[str, ...]
+    where: str | None
+    function: Callable[..., Any]
+    result: pa.DataType
+    as_numpy: Callable[[pa.Array], Array]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.columns if self.where is None else (*self.columns, self.where)
+
+    def estimate(self, seen: Seen) -> Estimate:
+        counts = seen.held.mask(self.columns, self.where)
+        count = len(seen.sampled)
+        told: list[Any] = [None] * count
+        error, low, high = (np.full(count, np.nan) for _ in range(3))
+        for window in np.flatnonzero(seen.sampled):  # the function is the user's: one window at a time
+            within = slice(int(seen.held.begin[window]), int(seen.held.end[window]))
+            matching = np.arange(within.start, within.stop)
+            chosen = pa.array(matching if counts is None else matching[counts[within]])
+            given = {name: self.as_numpy(seen.held.tuples.columns.column(name).take(chosen)) for name in self.columns}
+            share = int(seen.statistics[COUNT][window])
+            told[window], error[window], low[window], high[window] = self.told(given, share, seen.confidence)
+        if pa.types.is_floating(self.result):
+            answers = pa.array([None if each is None else float(each) for each in told]).cast(self.result)
+        else:
+            answers = pa.array(told, self.result)
+        error = np.where(np.isnan(error), np.inf, error)
+        return Estimate(answers, error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
+
+    def told(self, given: Mapping[str, Array], size: int, confidence: float) -> tuple[Any, float, float, float]:
+        answer = self.function(given, size, confidence)
+        if not isinstance(answer, tuple) or len(answer) not in (2, 4):
+            raise MuntinError(
+                "estimate of a custom aggregate must return (value, error), or (value, error, low, high), "
+                f"got {answer!r}."
+            )
+        value, error, low, high = answer if len(answer) == 4 else (*answer, np.nan, np.nan)
+        return value, float(error), float(low), float(high)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        raise AssertionError("a budget cannot be found for an estimate that only its user understands")

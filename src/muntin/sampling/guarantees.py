@@ -1,0 +1,87 @@
+"""How far the rank of a sample's quantile may be from what was asked for: an exact bound, without assumptions.
+
+SPEAr takes the sample size from Manku, Rajagopalan and Lindsay (1998), who bound the tail by Hoeffding's inequality:
+for 10 % at 95 % that is 184 tuples. Here the tail itself is used. How many tuples of a sample are below some value has
+the hypergeometric distribution, whatever the values, so the chance that the sample's quantile is further off than the
+error can be computed: 101 tuples are enough. Where the window is much larger than the sample, the binomial distribution
+takes its place, which is never smaller in the tails (Uhlmann, 1966).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import betaincinv
+from scipy.stats import hypergeom
+
+from muntin.arrays import Float64Array, Int64Array
+
+MUCH_LARGER = 20
+"""From so many times the sample on, a window counts as infinite."""
+
+
+def rank_error(sampled: Int64Array, size: Int64Array, probability: float, confidence: float) -> Float64Array:
+    """With this confidence, the quantile of a sample lies between the exact quantiles that are so far apart from it.
+
+    That is: if e is the error, between those of `probability - e` and `probability + e`. It is infinite for a sample
+    of nothing, and 0 if the sample is all there is.
+    """
+    error = np.where(sampled < size, np.inf, 0.0)
+    far = np.flatnonzero((sampled < size) & (sampled > 0))
+    n, total = sampled[far], size[far]
+    tail = (1 - confidence) / 2
+    found = _of_infinite(n, probability, tail) + 1 / total
+    near = np.flatnonzero(total < MUCH_LARGER * n)
+    if len(near):
+        pairs, back = np.unique(np.stack([n[near], total[near]]), axis=1, return_inverse=True)
+        found[near] = _of_finite(pairs[0], pairs[1], probability, tail)[back.ravel()]
+    error[far] = found
+    return error
+
+
+def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:
+    """The values of the sample, from 0, that its quantile lies between."""
+    position = (n - 1) * probability
+    return np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+
+
+def _of_infinite(n: Int64Array, probability: float, tail: float) -> Float64Array:
+    """The share of a window below the k-th value of a sample (from 0) has the distribution Beta(k + 1, n - k)."""
+    below, above = _places(n, probability)
+    least = betaincinv(below + 1.0, (n - below).astype(float), tail)
+    most = betaincinv(above + 1.0, (n - above).astype(float), 1 - tail)
+    return np.asarray(np.maximum(np.maximum(probability - least, most - probability), 0.0))
+
+
+def _of_finite(n: Int64Array, size: Int64Array, probability: float, tail: float) -> Float64Array:
+    below, above = _places(n, probability)
+    # The quantile is too low if more than `below` of the sample are among the window's smallest, too high likewise.
+    low = probability - _most_marked(n, size, below + 1, tail) / (size - 1)
+    high = 1 - _most_marked(n, size, n - above, tail) / (size - 1) - probability
+    return np.maximum(np.maximum(low, high), 0.0)
+
+
+def _most_marked(n: Int64Array, size: Int64Array, count: Int64Array, tail: float) -> Int64Array:
+    """The most tuples of a window that can be marked if a sample has `count` marked ones with at most this chance."""
+    low, high = np.zeros(len(n), dtype=np.int64), size.copy()
+    while np.any(low < high):
+        middle = (low + high + 1) >> 1
+        rare = hypergeom.sf(count - 1, size, middle, n) <= tail
+        low, high = np.where(rare, middle, low), np.where(rare, high, middle - 1)
+    return np.minimum(low, size - 1)
+
+
+@lru_cache(maxsize=256)
+def tuples_needed(probability: float, error: float, confidence: float) -> int:
+    """How large a sample of any window must be for a quantile with this error."""
+    tail = (1 - confidence) / 2
+    low, high = 1, 2
+    while _of_infinite(np.array([high]), probability, tail)[0] > error:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        # Not quite monotone: whether the quantile is one value or between two goes with the parity of the sample.
+        fits = _of_infinite(np.arange(middle, middle + 8), probability, tail).max() <= error
+        low, high = (low, middle) if fits else (middle + 1, high)
+    return low

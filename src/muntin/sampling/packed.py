@@ -1,0 +1,47 @@
+"""The samples of a shard as bytes: Arrow IPC streams behind the header that all of Muntin's state has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.panes.packed import Kind, read_batches, seal, unseal, write_batch
+from muntin.sampling.samples import Cuts, Samples
+from muntin.sampling.store import ShardSamples
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+def pack_samples(samples: ShardSamples) -> bytes:
+    """The keys, then of each sample its tuples and its cuts."""
+    sink = pa.BufferOutputStream()
+    write_batch(sink, samples.keys)
+    for each in samples.sets:
+        own = [pa.array(each.key), pa.array(each.position), pa.array(each.priority)]
+        names = ["key", "position", "priority", *each.columns.schema.names]
+        write_batch(sink, pa.RecordBatch.from_arrays([*own, *each.columns.columns], names=names))
+        cuts = each.cuts
+        write_batch(
+            sink,
+            pa.RecordBatch.from_arrays(
+                [pa.array(cuts.key), pa.array(cuts.position), pa.array(cuts.kept)], names=["key", "position", "kept"]
+            ),
+        )
+    return seal(Kind.SAMPLES, sink.getvalue().to_pybytes())
+
+
+def unpack_samples(plan: Plan, sealed: bytes) -> ShardSamples:
+    assert plan.sampling is not None
+    keys, *batches = read_batches(unseal(Kind.SAMPLES, sealed))
+    specs = [spec for _ in plan.families for spec in plan.sampling.specs]
+    sets = []
+    for spec, own, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
+        key, position, priority = (np.asarray(own.column(i)) for i in range(3))
+        schema = pa.schema([(name, plan.types[name]) for name in spec.columns])
+        columns = pa.RecordBatch.from_arrays(own.columns[3:], schema=schema)
+        cut = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
+        sets.append(Samples(key, position, priority, columns, cut, distinct=spec.of is not None))
+    return ShardSamples(keys, tuple(sets))

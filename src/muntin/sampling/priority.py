@@ -1,0 +1,29 @@
+"""Random priorities that are the same at every replay.
+
+The tuples of a pane with the smallest priorities are a simple random sample of it, and of two such samples the tuples
+with the smallest priorities are one of both panes together: bottom-k sampling. So samples merge, in any order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muntin.arrays import Int64Array, UInt64Array
+from muntin.panes.keys import mix
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def priorities(key_hash: UInt64Array, number: Int64Array, seed: int, epoch: int) -> UInt64Array:
+    """Of tuples that are told apart by their key, their number among its tuples, and the epoch of the numbers."""
+    salt = mix(np.array([seed % (1 << 64), epoch % (1 << 64)], dtype=np.uint64) + _STEP)
+    with np.errstate(over="ignore"):
+        stream = mix(key_hash * _STEP + salt[0]) + mix(salt[1:] * _STEP + salt[0])
+        return mix(stream + number.view(np.uint64) * _STEP)
+
+
+def value_priorities(value_hash: UInt64Array, seed: int) -> UInt64Array:
+    """Of values: equal ones have the same priority, so that a bottom-k sample is one of distinct values."""
+    salt = mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _STEP)
+    with np.errstate(over="ignore"):
+        return mix(value_hash + salt)
