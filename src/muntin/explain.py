@@ -15,6 +15,7 @@ from muntin.families.time import TimeFamily
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.sampling.plan import SamplingPlan
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 _FEW_MICROSECONDS = 1_000
@@ -37,13 +38,15 @@ def explanation(query: Query) -> str:
         "Workers: keyed; every key belongs to one shard"
         + (
             "."
-            if plan.whole
+            if plan.keeps_chunks
             else ", because decomposable aggregates over panes leave so little work per window that spreading windows "
             "would cost more than it gains."
         ),
     ]
-    if plan.whole:
+    if plan.keeps_chunks:
         lines += ["", *_whole(plan)]
+    if plan.sampling is not None:
+        lines += ["", *_approximation(plan.sampling)]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
@@ -66,6 +69,33 @@ def _whole(plan: Plan) -> list[str]:
         "them has closed." + ("" if plan.applied is not None else " All other aggregates use the tree."),
         _compression(plan.compression),
     ]
+
+
+def _approximation(sampling: SamplingPlan) -> list[str]:
+    policy = sampling.policy
+    if not sampling.estimators:
+        return [
+            "Approximation: none is needed. All aggregates are answered from partial results, exactly, and `quality` "
+            "says incremental."
+        ]
+    names = ", ".join(map(repr, sampling.estimators))
+    if policy.is_auto:
+        budget = "as many tuples as the error allows for, found from what the data are like"
+    elif policy.budget_bytes is not None:
+        tuples = max(policy.budget_bytes - sampling.statistics_bytes, 0) // sampling.tuple_bytes
+        budget = (
+            f"{describe_size(policy.budget_bytes)}, which is up to {tuples:,} tuples of {sampling.tuple_bytes} bytes"
+        )
+    else:
+        budget = f"{policy.budget:,} tuples"
+    lines = [
+        f"Approximation: {names} {'is' if len(sampling.estimators) == 1 else 'are'} answered from a sample of {budget} "
+        f"per window and shard where the error is at most {policy.error:g} with a confidence of "
+        f"{policy.confidence:g}, and exactly where it is not. Chunks are read only then.",
+    ]
+    for name, estimator in sampling.estimators.items():
+        lines.append(f"  {name}: {estimator.explained(policy)}")
+    return lines
 
 
 def _compression(policy: Compression) -> str:

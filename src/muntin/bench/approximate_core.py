@@ -1,4 +1,4 @@
-"""Queries without an engine, so that a window can be timed alone; and how far its answer is off.
+"""Queries without an engine, so that a window can be timed alone; how far its answer is off; and what else could do it.
 
 Both stages run in this process, over a state in memory. SPEAr's window processing time is what happens when the
 watermark arrives: tuples are delivered first, under the old watermark, and then the watermark comes alone.
@@ -6,10 +6,12 @@ watermark arrives: tuples are delivered first, under the old watermark, and then
 
 from __future__ import annotations
 
+import importlib
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -186,7 +188,7 @@ def replay_in_batches(data: DataSet, plan: Plan, rows: int) -> float:
 
 
 def accelerated(result: pa.Table, budget: int) -> bool:
-    """Whether a sample answered the window: part of the tuples, or all of them where they are no more than the budget."""
+    """Whether a sample answered the window: of part of its tuples, or of all where they fit the budget."""
     quality = result["quality"].combine_chunks()
     sizes = np.asarray(quality.field("size"))
     return bool(np.any(np.asarray(quality.field("mode")) == "approximate") or sizes.sum() <= budget)
@@ -249,3 +251,51 @@ def errors_of(data: DataSet, ran: Ran, aggregate: A.Aggregate, budget: int) -> t
     """The true error of every window, and which of them were accelerated."""
     errors = [true_error(data, end, result, aggregate) for end, result in ran.results.items()]
     return np.array(errors), np.array([accelerated(result, budget) for result in ran.results.values()])
+
+
+def scan_seconds(data: DataSet) -> list[float]:
+    """What each window's grouped mean takes if its tuples are scanned: Arrow's `group_by`, in one thread as ours is."""
+    seconds = []
+    for end in data.ends.tolist():
+        tuples = data.within(end - data.size, end)
+        begun = perf_counter()
+        tuples.group_by("key", use_threads=False).aggregate([("value", "mean")])
+        seconds.append(perf_counter() - begun)
+    return seconds
+
+
+def has_count_min() -> bool:
+    return find_spec("datasketches") is not None
+
+
+def count_min_seconds(data: DataSet, windows: int, error: float = 0.1, confidence: float = 0.95) -> list[float]:
+    """What a grouped mean takes by two CountMin sketches, of sums and of frequencies (SPEAr, section 5.2 and table 2).
+
+    A sketch is off by a share of all that is in it. For the mean of any group to be within the error on every window,
+    that share has to be small beside the smallest group: as in the paper, this is found out beforehand.
+    """
+    sketch = importlib.import_module("datasketches").count_min_sketch
+    of_windows = [data.within(end - data.size, end) for end in data.ends[:windows].tolist()]
+    hashes = sketch.suggest_num_hashes(confidence)
+    buckets = [sketch.suggest_num_buckets(error * _least_share(of_windows, how)) for how in ("sum", "count")]
+    seconds = []
+    for tuples in of_windows:
+        keys, values = tuples["key"].to_pylist(), tuples["value"].to_pylist()
+        begun = perf_counter()
+        sums, counts = (sketch(hashes, number) for number in buckets)
+        for key, value in zip(keys, values, strict=True):
+            sums.update(key, value)
+            counts.update(key)
+        for key in set(keys):
+            sums.get_estimate(key) / counts.get_estimate(key)
+        seconds.append(perf_counter() - begun)
+    return seconds
+
+
+def _least_share(windows: list[pa.Table], how: str) -> float:
+    """Of any group, in any of the windows: of the sum over all groups, or of their tuples."""
+    found = []
+    for tuples in windows:
+        groups = tuples.group_by("key").aggregate([("value", how)])[f"value_{how}"].to_numpy()
+        found.append(groups[groups > 0].min() / groups.sum())
+    return float(min(found))

@@ -1,7 +1,7 @@
-"""The data sets of the approximate benchmark: those of SPEAr's table 1 and others like them, or made ones of their shape.
+"""The data sets of the approximate benchmark: SPEAr's (table 1) and others like them, or made ones of their shape.
 
-Each is a table of `time`, `value` and, where a query is grouped, `key`, in the order of time. Where a file is not there,
-tuples are made up with as many groups of about the same sizes. Times are stretched or squeezed until windows hold as
+Each is a table of `time`, `value` and, where a query is grouped, `key`, in the order of time. Where a file is missing,
+tuples are made up, with as many groups of about the same sizes. Times are stretched or squeezed until windows hold as
 many tuples as the paper says, and short files are repeated at later times.
 """
 
@@ -18,6 +18,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from muntin.arrays import Array, Int64Array
+from muntin.durations import describe
 from muntin.stages.pane_stage import shard_of
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
@@ -34,8 +35,8 @@ RIDES_IN_WINDOW = 10_000
 """What windows hold on average, by the paper's table 1 and section 5.4."""
 WORKERS = 4
 """SPEAr divides the routes among so many; a budget is that of one."""
-MIX = 15_000
-"""The mix of packets changes after so many."""
+MIX = 40_000
+"""The mix of packets changes after so many, which is a little less than a window."""
 NEIGHBOURS = 500
 """So many neighbouring packets of the real ones are a mix that sizes are drawn from."""
 CLASSES = {0: 0.8125, 1: 0.0360, 2: 0.1487, 3: 0.0028}
@@ -55,6 +56,10 @@ class DataSet:
     """Whether the tuples are made up."""
     groups: tuple[int, ...] | None = None
     """The keys, where a query may know them beforehand."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}{' (made)' * self.made}, {describe(self.size)} by {describe(self.slide)}"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -90,7 +95,10 @@ def _table(times: Array, values: Array, keys: Array | pa.Array | None = None) ->
 
 
 def packets(name: str, count: int, seed: int = 1) -> DataSet:
-    """DEC: the sizes of packets, in windows of 45 seconds by 15. `name` is "DEC", "Bellcore" or "made"."""
+    """DEC: the sizes of packets, in windows of 45 seconds by 15. `name` is "DEC", "Bellcore" or "even".
+
+    The first two are traces. Even ones are always made, with exactly as many packets in every window.
+    """
     rng = np.random.default_rng(seed)
     arrivals = {"DEC": "dec_pkt_1_udp_830k/dec_pkt_1_udp_arrivals_us", "Bellcore": "bc_paug89_1m/bc_paug89_arrivals_us"}
     path = FOLDER / f"{arrivals.get(name)}.parquet"
@@ -107,7 +115,7 @@ def packets(name: str, count: int, seed: int = 1) -> DataSet:
 
 
 def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
-    """Drawn from the real ones, a stretch of them at a time: windows differ in what they hold, as they do in traffic."""
+    """Drawn from the real ones, a stretch of them at a time: windows differ, as they do in traffic."""
     path = FOLDER / "bc_paug89_1m" / "BC-pAug89-first10k_time_size.TL.gz"
     if path.exists():
         with gzip.open(path, "rt") as lines:
@@ -119,7 +127,7 @@ def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
 
 
 def _made_sizes(count: int, rng: np.random.Generator) -> Int64Array:
-    """Ethernet frames of 1989: acknowledgements, small ones, pages of a file server; more of the large ones now and then."""
+    """Ethernet frames of 1989: small ones, and pages of a file server, of which there are more now and then."""
     large = 0.28 + 0.12 * np.sin(np.arange(count) / 700)
     small = rng.choice([66, 74, 142, 150, 162, 174], count, p=[0.1, 0.1, 0.1, 0.1, 0.33, 0.27])
     other = rng.choice([1090, 1518], count, p=[0.86, 0.14])
@@ -136,7 +144,10 @@ def tasks(count: int, seed: int = 2) -> DataSet:
         keys, values = np.array([int(row[6]) for row in rows]), np.array([float(row[8]) for row in rows])
     else:
         rng = np.random.default_rng(seed)
-        seconds, keys = np.sort(rng.integers(1, 648, 16_385)), rng.choice(list(CLASSES), 16_385, p=list(CLASSES.values()))
+        seconds, keys = (
+            np.sort(rng.integers(1, 648, 16_385)),
+            rng.choice(list(CLASSES), 16_385, p=list(CLASSES.values())),
+        )
         values = np.round(rng.lognormal(np.log(0.02 * (1 + keys)), 0.8), 3)
     within = len(keys) * 3600 * SECOND // TASKS_IN_HOUR
     tuples = _repeated(_table(seconds * SECOND, values, pa.array(keys)), within, count)
@@ -189,7 +200,9 @@ def flights(count: int, seed: int = 4) -> DataSet:
     path = FOLDER / "flights_3m" / "flights-3m.parquet"
     if path.exists():
         rows = pq.read_table(path).slice(0, count)
-        routes = pc.binary_join_element_wise(rows["origin"].cast(pa.string()), rows["destination"].cast(pa.string()), "-")
+        routes = pc.binary_join_element_wise(
+            rows["origin"].cast(pa.string()), rows["destination"].cast(pa.string()), "-"
+        )
         times = np.asarray(rows["date"].cast(pa.int64()))
         times = times - times[0] // DAY * DAY + BEGIN
         tuples = _table(times, rows["delay"].to_numpy(), routes.combine_chunks())

@@ -77,6 +77,10 @@ class Estimator(ABC):
     def estimate(self, seen: Seen) -> Estimate: ...
 
     @abstractmethod
+    def explained(self, policy: Approximation) -> str:
+        """What the error means, in words."""
+
+    @abstractmethod
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         """How large a sample would do, for each of some windows, as far as can be told: for a budget found online."""
 
@@ -109,6 +113,11 @@ class QuantileEstimator(OfWhole):
             offsets = np.arange(len(size) + 1) * len(several)
             low, high = lists(offsets, low), lists(offsets, high)
         return Estimate(self.whole.compute(seen.held), error, low, high)
+
+    def explained(self, policy: Approximation) -> str:
+        assert isinstance(self.whole, Quantiles)
+        count = max(tuples_needed(each, policy.error, policy.confidence) for each in self.whole.probabilities)
+        return f"the error is that of the rank; {count:,} tuples that count are enough for a window of any size"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         assert isinstance(self.whole, Quantiles)
@@ -174,6 +183,9 @@ class FrequencyEstimator(OfWhole):
         pairs = pa.StructArray.from_arrays([items, pa.array(counts)], names=["item", "count"])
         return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
 
+    def explained(self, policy: Approximation) -> str:
+        return "the error is by what share of the window a more frequent value may have been missed"
+
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
 
@@ -195,6 +207,9 @@ class DistinctEstimator(OfWhole):
         error = np.where(known, 0.0, np.where(seen.sampled > 1, told.relative_error, np.inf))
         low, high = (np.where(known, count, side) for side in (told.low, told.high))
         return Estimate(_whole_numbers(count), error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
+
+    def explained(self, policy: Approximation) -> str:
+        return "the error is relative; the distinct values with the smallest random priorities are kept"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         deviate = estimators.deviate(np.array([1 << 30]), policy.confidence)[0]
@@ -242,6 +257,9 @@ class MeanEstimator(Estimator):
         error = np.where((n > 0) & ~np.isnan(error), error, np.inf)
         return _estimate(interval, error, size == 0, self.total and self.integer)
 
+    def explained(self, policy: Approximation) -> str:
+        return "the error is relative, and goes with the variance of the window"
+
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -268,6 +286,9 @@ class CountEstimator(Estimator):
         share = seen.statistics[COUNT] / np.maximum(seen.size, 1)
         likely = estimators.count(seen.sampled * share, seen.sampled, seen.size, seen.confidence)
         return _estimate(interval, likely.relative_error, nothing=seen.size < 0, integer=True)
+
+    def explained(self, policy: Approximation) -> str:
+        return "the error is relative, and goes with the share of tuples that count"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
@@ -329,6 +350,9 @@ class CustomEstimator(Estimator):
             )
         value, error, low, high = answer if len(answer) == 4 else (*answer, np.nan, np.nan)
         return value, float(error), float(low), float(high)
+
+    def explained(self, policy: Approximation) -> str:
+        return "the error is what its own estimate says"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         raise AssertionError("a budget cannot be found for an estimate that only its user understands")

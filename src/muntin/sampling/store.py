@@ -244,7 +244,7 @@ class SampleStore:
         return int(max(policy.budget_bytes - statistics, 0) // self._sampling.tuple_bytes)
 
     def sizes(self, family: Family, spec: int) -> Int64Array:
-        """How large a sample of each key is kept, in all of its panes alike: then those of panes make one of windows."""
+        """How large a sample of each key is kept, in all of its panes alike: so those of panes make one of windows."""
         share = self.budget // len(self._sampling.specs)
         count = self._table.keys.num_rows
         if self._sampling.policy.is_auto:

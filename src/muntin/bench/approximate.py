@@ -1,0 +1,266 @@
+"""Answers from samples beside exact ones: window time, memory and error by budget (SPEAr, figures 6 to 12, table 2).
+
+The time of a window is what its watermark costs, and is taken without an engine. Besides, an exact and an approximate
+sliding median as streams on Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.bench import approximate_data as data_sets
+from muntin.bench import approximate_records as records_of
+from muntin.bench.approximate_core import (
+    MEAN,
+    MEDIAN,
+    count_min_seconds,
+    errors_of,
+    has_count_min,
+    plan_of,
+    replay,
+    replay_in_batches,
+    scan_seconds,
+    within,
+)
+from muntin.bench.approximate_data import PACKETS_IN_WINDOW, SECOND, DataSet
+from muntin.bench.approximate_plot import Budget, Picture, draw
+from muntin.bench.approximate_records import ERROR, Case, Compared
+from muntin.bench.report import Record
+from muntin.bench.running import Draw, Running, run_benchmark
+from muntin.bench.steady import EPOCH, FILES_PER_BATCH, stream
+
+PACKET_BUDGET, TASK_BUDGET, RIDE_BUDGET, FLIGHT_BUDGET = 150, 4_000, 2_000, 200_000
+"""Of medians, as in the paper, which has no flights."""
+MEAN_BUDGETS = (250, 500, 1_000)
+COUNTS = (2_500, 5_000, 10_000, 20_000, PACKETS_IN_WINDOW)
+TASK_SIZES = (900, 1_800, 3_600)
+"""Seconds; the slide is half of it."""
+FASTER_MEDIAN, SMALLER_MEDIAN, FASTER_GROUPS = 10.0, 100.0, 7.0
+BESIDE_SCAN, BESIDE_COUNT_MIN = 7.0, 9.0
+FALLBACK_BUDGET, FALLBACK_ERROR, FALLBACK_TARGET = 20, 0.01, 1.05
+SPARK_PANES, SPARK_KEYS = 60, 4
+SPARK_WARM_UP = 2
+"""Batches: the one that fills the windows, and the one in which those close."""
+SPARK_BUDGET, SPARK_ERROR, SPARK_TARGET = 1_000, 0.05, 3.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it to run."""
+
+    packets: int
+    """Tuples of each data set."""
+    tasks: int
+    rides: int
+    flights: int
+    seeds: int
+    """Of the samples of figure 11: each is as good as other data."""
+    rounds: int
+    """How often the two are run in turn where they differ by little."""
+    sketched: int
+    """Windows for the CountMin sketch."""
+    counts: tuple[int, ...]
+    spark_rows: int
+    """Of a slide, which is a batch."""
+    spark_batches: int
+
+
+FULL = Scale(
+    packets=1_000_000,
+    tasks=2_000_000,
+    rides=100_000,
+    flights=3_000_000,
+    seeds=8,
+    rounds=7,
+    sketched=5,
+    counts=COUNTS,
+    spark_rows=100_000,
+    spark_batches=6,
+)
+QUICK = Scale(
+    packets=400_000,
+    tasks=800_000,
+    rides=30_000,
+    flights=1_000_000,
+    seeds=3,
+    rounds=3,
+    sketched=1,
+    counts=(COUNTS[0], COUNTS[-1]),
+    spark_rows=30_000,
+    spark_batches=3,
+)
+
+
+def run(out: Path, quick: bool = False) -> int:
+    """Measure, compare, show and write; 0 if every target is met."""
+    scale = QUICK if quick else FULL
+    return run_benchmark("approximate", "Answers from samples", out, lambda running: _Bench(running, scale).run())
+
+
+class _Bench:
+    def __init__(self, running: Running, scale: Scale) -> None:
+        self._running = running
+        self._scale = scale
+        self._picture = Picture(ERROR)
+
+    def run(self) -> tuple[list[Record], Draw]:
+        of_medians, of_means, of_spark = 6 + len(TASK_SIZES), 4 + len(MEAN_BUDGETS), 1 + 4
+        self._running.steps(of_medians + of_means + len(self._scale.counts) + 1 + of_spark)
+        records: list[Record] = []
+        for part in (self._medians, self._window_sizes, self._budgets, self._count_windows, self._incremental):
+            records += part()
+        records += [self._fallback(), self._on_spark()]
+        return records, partial(draw, self._picture)
+
+    def _packets(self) -> Iterator[DataSet]:
+        for name in ("DEC", "Bellcore", "even"):
+            yield data_sets.packets(name, self._scale.packets)
+
+    def _tasks(self) -> DataSet:
+        return data_sets.tasks(self._scale.tasks)
+
+    def _medians(self) -> list[Record]:
+        """Figures 6 to 8: window time, memory and error, of one group or of many."""
+        cases = [Case(data, PACKET_BUDGET) for data in self._packets()]
+        cases[-1] = replace(cases[-1], faster=FASTER_MEDIAN, smaller=SMALLER_MEDIAN)
+        cases += [Case(data_sets.rides(name, self._scale.rides), RIDE_BUDGET) for name in ("DEBS", "NYC")]
+        cases.append(Case(data_sets.flights(self._scale.flights), FLIGHT_BUDGET))
+        compared = [self._compare(case) for case in cases]
+        self._picture.pairs += [each.pair() for each in compared]
+        return [record for each in compared for record in each.records()]
+
+    def _window_sizes(self) -> list[Record]:
+        """Figure 10: the same budget for windows of 15, 30 and 60 minutes, of which the last is that of figure 8."""
+        records, data = [], self._tasks()
+        for seconds in TASK_SIZES:
+            target = FASTER_GROUPS if seconds == TASK_SIZES[-1] else None
+            compared = self._compare(Case(data.over(seconds * SECOND, seconds * SECOND // 2), TASK_BUDGET, target))
+            self._picture.by_size[seconds] = compared.pair()
+            records += compared.records()
+        self._picture.pairs.append(self._picture.by_size[TASK_SIZES[-1]])
+        return records
+
+    def _compare(self, case: Case) -> Compared:
+        with self._running.step(case.title):
+            data, allowed = case.data, within(case.budget, ERROR, groups=case.data.groups)
+            exact = replay(data, plan_of(data, MEDIAN))
+            approximate = replay(data, plan_of(data, MEDIAN, allowed))
+            return Compared(case, exact, approximate, *errors_of(data, approximate, MEDIAN, case.budget))
+
+    def _budgets(self) -> list[Record]:
+        """Figures 11 and 12: means from samples alone, by budget."""
+        for budget in MEAN_BUDGETS:
+            with self._running.step(f"mean from samples, budget {budget:,}"):
+                self._picture.budgets.append(self._mean_from_samples(budget))
+        return records_of.of_budgets(self._picture.budgets)
+
+    def _mean_from_samples(self, budget: int) -> Budget:
+        """Of windows that have no tuple in common: the errors of others are not independent."""
+        errors, accelerated, seconds = [], [], []
+        for data in self._packets():
+            apart = slice(None, None, data.size // data.slide)
+            for seed in range(self._scale.seeds):
+                ran = replay(data, plan_of(data, MEAN, within(budget, ERROR, incremental=False, seed=seed)))
+                of_windows, which = errors_of(data, ran, MEAN, budget)
+                errors.append(of_windows[apart])
+                accelerated.append(which[apart])
+                seconds.append(ran.mean)
+        return Budget(budget, np.concatenate(errors), np.concatenate(accelerated), fmean(seconds))
+
+    def _count_windows(self) -> list[Record]:
+        """Figure 9: the whole time of medians over windows of so many packets."""
+        data = data_sets.packets("even", self._scale.packets)
+        rows = PACKETS_IN_WINDOW * data.slide // data.size
+        records = []
+        for count in self._scale.counts:
+            with self._running.step(f"windows of {count:,} packets"):
+                plans = [plan_of(data, MEDIAN, allowed, W.count(count)) for allowed in (None, within(PACKET_BUDGET))]
+                exact, approximate = (replay_in_batches(data, plan, rows) for plan in plans)
+                self._picture.by_count[count] = exact, approximate
+                records.append(records_of.of_count(count, len(data.tuples), exact, approximate))
+        return records
+
+    def _incremental(self) -> list[Record]:
+        """Figure 8 and table 2: grouped means, which panes answer, beside a scan of the tuples and beside CountMin."""
+        records = []
+        for data, budget in ((self._tasks(), TASK_BUDGET), (data_sets.rides("DEBS", self._scale.rides), RIDE_BUDGET)):
+            with self._running.step(f"{data.title}: grouped mean"):
+                ran = replay(data, plan_of(data, MEAN, within(budget)))
+                target = BESIDE_SCAN if data.groups else None  # rides are few: a scan of them takes no time
+                records.append(records_of.beside(data, ran, "a scan", scan_seconds(data), target))
+            with self._running.step(f"{data.title}: grouped mean by CountMin"):
+                sketched = count_min_seconds(data, self._scale.sketched) if has_count_min() else None
+                records.append(records_of.beside(data, ran, "CountMin", sketched, BESIDE_COUNT_MIN))
+        return records
+
+    def _fallback(self) -> Record:
+        """A sample that is never good enough, beside none."""
+        data = data_sets.packets("even", self._scale.packets)
+        plain, tried = plan_of(data, MEDIAN), plan_of(data, MEDIAN, within(FALLBACK_BUDGET, FALLBACK_ERROR))
+        exact, approximate = [], []
+        with self._running.step("windows that all fall back"):
+            for _ in range(self._scale.rounds):
+                exact.append(replay(data, plain))
+                approximate.append(replay(data, tried))
+        return records_of.of_fallback(len(data.tuples), exact, approximate, FALLBACK_TARGET)
+
+    def _on_spark(self) -> Record:
+        """A sliding median as a stream: every batch is a slide, and closes a window of sixty."""
+        folder, scale = self._running.place / "slides", self._scale
+        with self._running.step("Spark: making data"):
+            _write_slides(folder, scale.spark_rows, scale.spark_batches)
+        rates: dict[str, list[float]] = {"exact": [], "approximate": []}
+        for name in [*rates, *rates]:
+            with self._running.step(f"Spark: {name} sliding median"):
+                query = _sliding_median(stream(self._running.spark, folder), approximate=name == "approximate")
+                rates[name] += self._running.measure(query.to_df(), SPARK_WARM_UP).rates
+        ours, base = median(rates["approximate"]), median(rates["exact"])
+        return Record(
+            name=f"Spark, sliding median, size/slide {SPARK_PANES}: approximate against exact",
+            rows_per_s=ours,
+            baseline=base,
+            ratio=ours / base,
+            target=SPARK_TARGET,
+            baseline_name="exact",
+            note=f"{SPARK_KEYS} keys, budget {SPARK_BUDGET:,}, error {SPARK_ERROR:.0%}; windows of "
+            f"{scale.spark_rows * SPARK_PANES:,} rows, batches of {scale.spark_rows:,}, the two in turn",
+        )
+
+
+def _write_slides(folder: Path, rows: int, batches: int) -> None:
+    """A batch that fills the windows, and then one for every slide of a second; a few files each."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(7)
+    begin = EPOCH
+    for batch, seconds in enumerate([SPARK_PANES, *([1] * (batches + SPARK_WARM_UP - 1))]):
+        for part in range(FILES_PER_BATCH):
+            count = rows * seconds // FILES_PER_BATCH
+            times = np.sort(rng.integers(begin, begin + seconds * SECOND, count))
+            columns = {
+                "ts": pa.array(times).cast(data_sets.TIME),
+                "key": pa.array(rng.integers(0, SPARK_KEYS, count).astype(np.int32)),
+                "value": pa.array(rng.random(count)),
+            }
+            path = folder / f"{batch:04d}-{part}.parquet"
+            pq.write_table(pa.table(columns), path, compression="lz4")
+            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))  # Spark takes the oldest files first
+        begin += seconds * SECOND
+
+
+def _sliding_median(frame: DataFrame, approximate: bool) -> muntin.Query:
+    window = W.sliding(f"{SPARK_PANES} seconds", "1 second")
+    query = muntin.over(frame, window, time="ts", watermark="1 second", by="key").agg(middle=A.median("value"))
+    return query.approximate(SPARK_BUDGET, SPARK_ERROR) if approximate else query

@@ -1,0 +1,196 @@
+"""What the approximate benchmark found, as records: each figure beside its baseline, with its target if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+from scipy.stats import binom
+
+from muntin.arrays import BoolArray, Float64Array
+from muntin.bench.approximate_core import Ran
+from muntin.bench.approximate_data import DataSet
+from muntin.bench.approximate_plot import Budget, Pair
+from muntin.bench.report import Record
+
+ERROR, CONFIDENCE = 0.1, 0.95
+"""As the paper has them throughout."""
+CHANCE = 1e-3
+"""Of a verdict that too many windows are over the error, where it is only chance."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A median over a data set, exact and from samples."""
+
+    data: DataSet
+    budget: int
+    faster: float | None = None
+    """Target: how many times as fast windows are."""
+    smaller: float | None = None
+    """Target: how many times less memory samples take than tuples."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.data.title}: {'grouped ' * bool(self.data.keys)}median, budget {self.budget:,}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What became of a case."""
+
+    case: Case
+    exact: Ran
+    approximate: Ran
+    errors: Float64Array
+    """True ones, of all windows."""
+    accelerated: BoolArray
+
+    def records(self) -> list[Record]:
+        return [self._time(), self._memory(), over_error(self.case.title, self.errors[self.accelerated])]
+
+    def _time(self) -> Record:
+        data, exact, approximate = self.case.data, self.exact, self.approximate
+        return Record(
+            name=f"{self.case.title}: window time, times less",
+            rows_per_s=None,
+            baseline=exact.mean * 1e6,
+            ratio=exact.mean / approximate.mean,
+            target=self.case.faster,
+            baseline_name="µs exact",
+            note=f"mean {ms(exact.mean)} exact, {ms(approximate.mean)} approximate; 95th percentile {ms(exact.p95)}, "
+            f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; "
+            f"{self.accelerated.mean():.0%} of {len(self.errors)} windows accelerated, of "
+            f"{tuples_per_window(data):,.0f} tuples on average",
+        )
+
+    def _memory(self) -> Record:
+        return Record(
+            name=f"{self.case.title}: memory, times smaller",
+            rows_per_s=None,
+            baseline=self.exact.memory,
+            ratio=self.exact.memory / self.approximate.sample_bytes if self.approximate.sample_bytes else None,
+            target=self.case.smaller,
+            baseline_name="bytes exact",
+            note=f"{self.approximate.sample_bytes:,} bytes of samples at most; {self.approximate.memory:,} with the "
+            "panes, and with the chunks of tuples that windows had to be answered from",
+        )
+
+    def pair(self) -> Pair:
+        """The same, to be drawn."""
+        return Pair(
+            title=self.case.data.title,
+            exact=(self.exact.mean, self.exact.p95),
+            approximate=(self.approximate.mean, self.approximate.p95),
+            bytes_exact=self.exact.memory,
+            bytes_sampled=self.approximate.sample_bytes,
+            errors=self.errors[self.accelerated],
+        )
+
+
+def tuples_per_window(data: DataSet) -> float:
+    return fmean(len(data.within(end - data.size, end)) for end in data.ends.tolist())
+
+
+def over_error(title: str, errors: Float64Array, allowed: float = ERROR) -> Record:
+    """Windows that were answered from a sample and are off by more than allowed: by chance, a few may be."""
+    name = f"{title}: share of accelerated windows off by more than {allowed:.0%}"
+    count, over = len(errors), int(np.sum(errors > allowed))
+    if not count:
+        return Record(name, None, None, None, None, note="no window was accelerated")
+    most = int(binom.isf(CHANCE, count, 1 - CONFIDENCE))
+    middle, p95, largest = np.quantile(errors, [0.5, 0.95, 1.0])
+    return Record(
+        name=name,
+        rows_per_s=None,
+        baseline=None,
+        ratio=over / count,
+        target=most / count,
+        better="lower",
+        note=f"{over} of {count}, and {most} may be; errors: median {middle:.3f}, 95th percentile {p95:.3f}, "
+        f"largest {largest:.3f}",
+    )
+
+
+def of_budgets(found: Sequence[Budget]) -> list[Record]:
+    """Figures 11 and 12: a larger budget accelerates more windows, and is wrong less often."""
+    records = []
+    for each in found:
+        told = over_error(f"mean from samples, budget {each.budget:,}", each.of_accelerated)
+        share = f"{each.share:.0%} of {len(each.errors)} windows accelerated, {ms(each.seconds)} a window"
+        records.append(replace(told, note=f"{share}; {told.note}"))
+    shares = [each.share for each in found]
+    # Where few windows are accelerated, few can be wrong.
+    wrong = [each.over(ERROR) for each in found if each.share > 0.5]
+    return [
+        *records,
+        _trend("windows accelerated", [f"{share:.0%}" for share in shares], int(np.sum(np.diff(shares) < 0))),
+        _trend("windows over the error", [f"{each:,}" for each in wrong], int(np.sum(np.diff(wrong) > 0))),
+    ]
+
+
+def _trend(what: str, values: Sequence[str], against: int) -> Record:
+    return Record(
+        name=f"mean from samples, {what}: steps against the trend as the budget grows",
+        rows_per_s=None,
+        baseline=None,
+        ratio=float(against),
+        target=0.0,
+        better="lower",
+        note=", ".join(values),
+    )
+
+
+def of_count(count: int, rows: int, exact: float, approximate: float) -> Record:
+    """Figure 9: windows of so many tuples; the seconds are those of the whole query."""
+    return Record(
+        name=f"count windows of {count:,}: time in all, times less",
+        rows_per_s=rows / approximate,
+        baseline=rows / exact,
+        ratio=exact / approximate,
+        target=None,
+        baseline_name="exact",
+    )
+
+
+def beside(data: DataSet, ran: Ran, what: str, seconds: Sequence[float] | None, target: float | None) -> Record:
+    """Table 2: windows that panes answer, beside another way to the same grouped means; None if that cannot be run."""
+    name = f"{data.title}: grouped mean, window time beside {what}, times less"
+    if seconds is None:
+        return Record(name, None, None, None, None, note="skipped; it needs a library: pip install datasketches")
+    mean, p95 = fmean(seconds), float(np.percentile(seconds, 95))
+    return Record(
+        name=name,
+        rows_per_s=None,
+        baseline=mean * 1e6,
+        ratio=mean / ran.mean,
+        target=target,
+        baseline_name=f"µs by {what}",
+        note=f"mean {ms(ran.mean)}, {what} {ms(mean)}; 95th percentile {ms(ran.p95)}, {ms(p95)}; "
+        f"{tuples_per_window(data):,.0f} tuples in a window",
+    )
+
+
+def of_fallback(rows: int, exact: Sequence[Ran], approximate: Sequence[Ran], target: float) -> Record:
+    """Figure 12, the smallest budget: what it costs to have tried.
+
+    The two differ by little, and what other programs do only ever adds to either: the fastest of each counts.
+    """
+    best, tried = (min(runs, key=lambda ran: ran.total) for runs in (exact, approximate))
+    return Record(
+        name="all windows fall back, budget 20 and error 1 %: time against the exact query",
+        rows_per_s=rows / tried.total,
+        baseline=rows / best.total,
+        ratio=tried.total / best.total,
+        target=target,
+        better="lower",
+        baseline_name="exact",
+        note=f"arrival and windows, the fastest of {len(exact)} runs each in turn; arrival {best.arrival:.2f} s exact, "
+        f"{tried.arrival:.2f} s approximate; a window {ms(best.mean)}, {ms(tried.mean)}",
+    )
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms"
