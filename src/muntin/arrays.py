@@ -90,15 +90,18 @@ def search_behind(values: Array, targets: Array, starts: Int64Array) -> Int64Arr
     return found
 
 
+_FEW = 1024
+
+
 def stable_order(*columns: Int64Array) -> Int64Array:
     """`np.lexsort` of integers, the last column first: by digits, each packed with a position into one integer.
 
     To sort integers is several times as fast as to sort by them.
     """
     length = len(columns[0])
+    if length < _FEW:
+        return np.lexsort(columns)
     order = np.arange(length)
-    if not length:
-        return order
     position_bits = length.bit_length()
     room = 62 - position_bits
     digit, filled = np.zeros(length, dtype=np.int64), 0

@@ -79,6 +79,12 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
             "says incremental."
         ]
     names = ", ".join(map(repr, sampling.estimators))
+    if sampling.hopeless:
+        least = max(estimator.least(policy) for estimator in sampling.estimators.values())
+        return [
+            f"Approximation: none. An error of {policy.error:g} with a confidence of {policy.confidence:g} takes "
+            f"{least:,} tuples, many times the budget, so that every window is answered exactly."
+        ]
     if policy.is_auto:
         budget = "as many tuples as the error allows for, found from what the data are like"
     elif policy.budget_bytes is not None:

@@ -22,7 +22,8 @@ from muntin.panes.table import Layout
 from muntin.sampling import plan as sampling_plan
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.policy import Approximation
-from muntin.sampling.windows import is_hidden, quality_type
+from muntin.sampling.quality import quality_type
+from muntin.sampling.windows import is_hidden
 from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, DeltaWindow, Window
 
@@ -117,6 +118,11 @@ class Plan:
         return self.layout.whole
 
     @property
+    def samples(self) -> bool:
+        """Whether any are kept."""
+        return self.sampling is not None and bool(self.sampling.specs)
+
+    @property
     def keeps_chunks(self) -> bool:
         """Whether some answer may need all tuples of a window."""
         return self.applied is not None or any(output.bound.whole is not None for output in self.outputs)
@@ -130,7 +136,7 @@ class Plan:
         """
         if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
             return None
-        if self.sampling is not None:
+        if self.samples:
             return None  # no tuple waits in memory for others: that is what the budget is for
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
@@ -139,7 +145,7 @@ class Plan:
         """Up to where chunks are complete when tuples are settled up to a time."""
         length = self.chunk_length
         if length is None:
-            return settled if self.sampling is None or self.settles else NEVER_MORE
+            return NEVER_MORE if self.samples and not self.settles else settled
         return (settled - self.grid.offset) // length * length + self.grid.offset
 
     @property
@@ -147,7 +153,7 @@ class Plan:
         assert self.over_time is not None, "only windows over time have panes of time"
         return self.over_time.grid
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Output, ...]:
         """The aggregates that are told. Their slots are those of the first family."""
         return tuple(output for output in self.families[0].outputs if not is_hidden(output.name))
@@ -164,7 +170,7 @@ class Plan:
         """Whether a result can be that of an incomplete window."""
         return any(isinstance(window, CountWindow) and window.max_wait is not None for window in self.windows)
 
-    @property
+    @cached_property
     def result_schema(self) -> pa.Schema:
         time = self.types[self.time]
         fields = [

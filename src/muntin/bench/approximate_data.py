@@ -59,7 +59,7 @@ class DataSet:
 
     @property
     def title(self) -> str:
-        return f"{self.name}{' (made)' * self.made}, {describe(self.size)} by {describe(self.slide)}"
+        return f"{self.name}{' (made)' * self.made}, {describe(self.size)}"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -78,6 +78,11 @@ class DataSet:
     def lag(self) -> int:
         """How far behind the latest tuple windows close."""
         return self.slide // 10
+
+    @property
+    def apart(self) -> slice:
+        """Of its windows, those that have no tuple in common: what chance does to others is not independent."""
+        return slice(None, None, self.size // self.slide)
 
     def within(self, start: int, end: int) -> pa.Table:
         """The tuples of some time."""
@@ -159,7 +164,8 @@ def rides(name: str, count: int, seed: int = 3) -> DataSet:
     found = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
     if found is None:
         rng = np.random.default_rng(seed)
-        routes, fares = _skewed(10_000, 7_400, rng), np.round(rng.lognormal(2.3, 0.6, 10_000), 1)
+        # About half as many routes as rides, of which most occur once or twice.
+        routes, fares = _skewed(10_000, 10_000, rng), np.round(rng.lognormal(2.3, 0.6, 10_000), 1)
         tuples = _table(np.sort(rng.integers(0, 3240 * SECOND, 10_000)), fares, pa.array(routes))
     else:
         tuples = found
@@ -216,7 +222,7 @@ def flights(count: int, seed: int = 4) -> DataSet:
 
 
 def _skewed(count: int, groups: int, rng: np.random.Generator) -> Int64Array:
-    """Groups of which the first have the most, as routes do: the most frequent has about five per mille."""
+    """Groups of which the first have the most, as routes do: the most frequent has a few per mille."""
     share = 1 / (np.arange(groups) + groups / 25) ** 1.1
     return rng.choice(groups, count, p=share / share.sum())
 

@@ -49,7 +49,9 @@ class Compared:
     accelerated: BoolArray
 
     def records(self) -> list[Record]:
-        return [self._time(), self._memory(), over_error(self.case.title, self.errors[self.accelerated])]
+        apart = self.case.data.apart
+        judged = over_error(self.case.title, self.errors[apart][self.accelerated[apart]])
+        return [self._time(), self._memory(), judged]
 
     def _time(self) -> Record:
         data, exact, approximate = self.case.data, self.exact, self.approximate

@@ -12,6 +12,9 @@ class LeafIndex:
 
     def __init__(self, key: Int64Array, time: Int64Array) -> None:
         """Both are sorted together, by key and then by time."""
+        self._of_one_key = time if len(key) and key[0] == key[-1] == 0 else None
+        if self._of_one_key is not None:
+            return
         self._first, self._last = (int(time.min()), int(time.max())) if len(time) else (0, 0)
         span = self._last - self._first + 2
         keys = int(key.max()) + 1 if len(time) else 0
@@ -22,6 +25,10 @@ class LeafIndex:
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The leaves `[begin, end)` of each key with a time in `[start, end)`."""
+        if self._of_one_key is not None:
+            begin, behind = (np.searchsorted(self._of_one_key, edge) for edge in (start, end))
+            other = key > 0
+            return np.where(other, len(self._of_one_key), begin), np.where(other, len(self._of_one_key), behind)
         return (
             np.searchsorted(self._order, self._composite(key, start)),
             np.searchsorted(self._order, self._composite(key, end)),

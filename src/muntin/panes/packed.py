@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
-_PLAIN = pa.ipc.IpcWriteOptions()
+PLAIN = pa.ipc.IpcWriteOptions()
 _CHUNK = struct.Struct("<8sQ")
 """Before a chunk, within what the checksum covers: its codec, nothing if it has none, and its size without one."""
 
@@ -96,8 +96,8 @@ def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
     """The keys and the tuples of a table, which are in order; with a codec, compressed."""
     assert table.tuples is not None
     sink = pa.BufferOutputStream()
-    write_batch(sink, table.keys if codec is None else _short(table.keys, "if narrower"), _PLAIN)
-    write_batch(sink, _tuple_batch(table.tuples, in_order=codec is not None), _PLAIN)
+    write_batch(sink, table.keys if codec is None else _short(table.keys, "if narrower"), PLAIN)
+    write_batch(sink, _tuple_batch(table.tuples, in_order=codec is not None), PLAIN)
     body = sink.getvalue()
     name, stored = (b"", body) if codec is None else (codec.name.encode(), codec.compress(body))
     return seal(Kind.CHUNK, _CHUNK.pack(name, body.size) + stored.to_pybytes())

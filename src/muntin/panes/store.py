@@ -156,7 +156,7 @@ class PaneStore:
     def chunks(self, settled: int) -> ChunkStore:
         """The chunks, for a batch with which tuples are settled up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
-        hold = self._plan.sampling is None or self.header.falls_back
+        hold = not self._plan.samples or self.header.falls_back
         return ChunkStore(self._plan, self._values, resident, self.header.chunks, settled, hold)
 
     def table(self) -> PaneTable | None:
@@ -231,7 +231,9 @@ class PaneStore:
     def _fits_budget(self, table: PaneTable) -> bool:
         """More groups than a budget allows stay in the state, and are read from there when they are needed."""
         sampling = self._plan.sampling
-        return sampling is None or sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
+        return (
+            sampling is None or sampling.hopeless or sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
+        )
 
     def _read_header(self) -> Header:
         stored = self._backend.read_header()

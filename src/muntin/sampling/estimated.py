@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import binom
 
 from muntin.aggregates import values
 from muntin.aggregates.aggregate import Bound
@@ -21,7 +20,7 @@ from muntin.arrays import Array, Float64Array, Int64Array
 from muntin.errors import MuntinError
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
-from muntin.sampling.guarantees import rank_error, tuples_needed
+from muntin.sampling.guarantees import binomial_quantile, rank_error, tuples_needed
 from muntin.sampling.policy import Approximation
 from muntin.whole.frequent import most_frequent
 from muntin.whole.function import Whole, lists
@@ -44,6 +43,8 @@ class Seen:
     """How many tuples are in the window."""
     statistics: Mapping[str, Float64Array]
     confidence: float
+    allowed: float
+    """The error that the user allows."""
     largest_priority: Float64Array
     """Of the sample, between 0 and 1."""
 
@@ -80,6 +81,10 @@ class Estimator(ABC):
     def explained(self, policy: Approximation) -> str:
         """What the error means, in words."""
 
+    def least(self, policy: Approximation) -> int:
+        """With fewer tuples than this, no window that is much larger can be answered, whatever it holds."""
+        return 1
+
     @abstractmethod
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         """How large a sample would do, for each of some windows, as far as can be told: for a budget found online."""
@@ -106,24 +111,27 @@ class QuantileEstimator(OfWhole):
         size = seen.statistics[COUNT].astype(np.int64)
         several = self.whole.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
-        error = np.max([rank_error(chosen.sizes, size, each, confidence) for each in several], axis=0)
+        error = np.max([rank_error(chosen.sizes, size, each, confidence, seen.allowed) for each in several], axis=0)
         sides = [_order_interval(chosen, size, each, confidence) for each in several]
+        answers = self.whole.compute(seen.held)
+        if not self.whole.as_list:
+            return Estimate(answers, error, *(pa.array(side, from_pandas=True) for side in sides[0]))
         low, high = (pa.array(np.column_stack(side).ravel(), from_pandas=True) for side in zip(*sides, strict=True))
-        if self.whole.as_list:
-            offsets = np.arange(len(size) + 1) * len(several)
-            low, high = lists(offsets, low), lists(offsets, high)
-        return Estimate(self.whole.compute(seen.held), error, low, high)
+        offsets = np.arange(len(size) + 1) * len(several)
+        return Estimate(answers, error, lists(offsets, low), lists(offsets, high))
 
     def explained(self, policy: Approximation) -> str:
-        assert isinstance(self.whole, Quantiles)
-        count = max(tuples_needed(each, policy.error, policy.confidence) for each in self.whole.probabilities)
-        return f"the error is that of the rank; {count:,} tuples that count are enough for a window of any size"
+        enough = f"{self.least(policy):,} tuples that count are enough for a window of any size"
+        return f"the error is that of the rank; {enough}"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def least(self, policy: Approximation) -> int:
         assert isinstance(self.whole, Quantiles)
         several = self.whole.probabilities
         confidence = 1 - (1 - policy.confidence) / len(several)
-        count = max(tuples_needed(each, policy.error, confidence) for each in several)
+        return max(tuples_needed(each, policy.error, confidence) for each in several)
+
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+        count = self.least(policy)
         share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count at all
         return np.asarray(np.ceil(count / share), dtype=np.int64)
 
@@ -138,8 +146,8 @@ def _order_interval(
     numbers = values.numbers(chosen.column)
     exact = (n - 1) * probability
     for place, whole_window in (
-        (binom.ppf(tail, n, probability) - 1, np.floor(exact)),
-        (binom.ppf(1 - tail, n, probability), np.ceil(exact)),
+        (binomial_quantile(tail, n, probability) - 1, np.floor(exact)),
+        (binomial_quantile(1 - tail, n, probability), np.ceil(exact)),
     ):
         place = np.where(n == size, whole_window, place)
         known = np.flatnonzero((place >= 0) & (place < n))

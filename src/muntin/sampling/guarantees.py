@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import bdtr, bdtrik, betaincinv
 from scipy.stats import hypergeom
 
 from muntin.arrays import Float64Array, Int64Array
@@ -21,23 +21,48 @@ MUCH_LARGER = 20
 """From so many times the sample on, a window counts as infinite."""
 
 
-def rank_error(sampled: Int64Array, size: Int64Array, probability: float, confidence: float) -> Float64Array:
+def rank_error(
+    sampled: Int64Array, size: Int64Array, probability: float, confidence: float, allowed: float = 0.0
+) -> Float64Array:
     """With this confidence, the quantile of a sample lies between the exact quantiles that are so far apart from it.
 
     That is: if e is the error, between those of `probability - e` and `probability + e`. It is infinite for a sample
-    of nothing, and 0 if the sample is all there is.
+    of nothing, and 0 if the sample is all there is. Where the quick bound is not more than the `allowed` error, the
+    tighter one for small windows is not computed.
     """
     error = np.where(sampled < size, np.inf, 0.0)
     far = np.flatnonzero((sampled < size) & (sampled > 0))
     n, total = sampled[far], size[far]
     tail = (1 - confidence) / 2
     found = _of_infinite(n, probability, tail) + 1 / total
-    near = np.flatnonzero(total < MUCH_LARGER * n)
+    near = np.flatnonzero((total < MUCH_LARGER * n) & (found > allowed))
     if len(near):
-        pairs, back = np.unique(np.stack([n[near], total[near]]), axis=1, return_inverse=True)
-        found[near] = _of_finite(pairs[0], pairs[1], probability, tail)[back.ravel()]
+        pairs = list(zip(n[near].tolist(), total[near].tolist(), strict=True))
+        unknown = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _KNOWN]
+        if unknown:
+            _forget_if_many()
+            sizes = np.array(unknown, dtype=np.int64).T
+            for pair, value in zip(unknown, _of_finite(sizes[0], sizes[1], probability, tail).tolist(), strict=True):
+                _KNOWN[(*pair, probability, tail)] = value
+        found[near] = [_KNOWN[(*pair, probability, tail)] for pair in pairs]
     error[far] = found
     return error
+
+
+_KNOWN: dict[tuple[int, int, float, float], float] = {}
+"""Errors for small windows, which are slow to find and come again and again."""
+
+
+def _forget_if_many() -> None:
+    if len(_KNOWN) > 100_000:
+        _KNOWN.clear()
+
+
+def binomial_quantile(chance: float, n: Int64Array, probability: float) -> Float64Array:
+    """The least k for which the chance of at most k of n is no smaller than this one."""
+    k = np.ceil(bdtrik(chance, n, probability))
+    before = np.maximum(k - 1, 0)
+    return np.asarray(np.where(bdtr(before, n, probability) >= chance, before, k))
 
 
 def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:

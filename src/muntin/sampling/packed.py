@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.panes.packed import Kind, read_batches, seal, unseal, write_batch
+from muntin.panes.packed import PLAIN, Kind, read_batches, seal, unseal, write_batch
 from muntin.sampling.samples import Cuts, Samples
 from muntin.sampling.store import ShardSamples
 
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 def pack_samples(samples: ShardSamples) -> bytes:
     """The keys, then of each sample its tuples and its cuts."""
     sink = pa.BufferOutputStream()
-    write_batch(sink, samples.keys)
+    write_batch(sink, samples.keys, PLAIN)
     for each in samples.sets:
         own = [pa.array(each.key), pa.array(each.position), pa.array(each.priority)]
         names = ["key", "position", "priority", *each.columns.schema.names]
-        write_batch(sink, pa.RecordBatch.from_arrays([*own, *each.columns.columns], names=names))
+        # Random tuples do not compress.
+        write_batch(sink, pa.RecordBatch.from_arrays([*own, *each.columns.columns], names=names), PLAIN)
         cuts = each.cuts
         write_batch(
             sink,
             pa.RecordBatch.from_arrays(
                 [pa.array(cuts.key), pa.array(cuts.position), pa.array(cuts.kept)], names=["key", "position", "kept"]
             ),
+            PLAIN,
         )
     return seal(Kind.SAMPLES, sink.getvalue().to_pybytes())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from muntin.sampling.samples import Samples
 
 HIDDEN = "__muntin_of_"
 """Before the names of running statistics, which are aggregates like others and are not told."""
+HOPELESS = 4
+"""A budget that is so many times too small is of use to no window, but for those that it holds as a whole."""
 SIZE = HIDDEN + "window"
 """How many tuples a window has."""
 
@@ -47,6 +49,8 @@ class SamplingPlan:
     statistics_bytes: int
     groups_of_shard: tuple[int, ...] | None
     """How many of the known groups are in each shard."""
+    hopeless: bool
+    """Whether the budget is so far below what the error takes that no sample is kept, and every window is exact."""
 
     def holds_groups(self, groups: int, key_bytes: int) -> bool:
         """Whether the statistics of so many groups fit the budget, beside a tuple of each."""
@@ -121,7 +125,7 @@ def make(
         raise MuntinError(
             f"budget is {policy.budget}, but {len(specs)} samples share it; give at least one tuple to each."
         )
-    return SamplingPlan(
+    made = SamplingPlan(
         policy=policy,
         estimators=estimators,
         specs=tuple(specs),
@@ -129,7 +133,12 @@ def make(
         tuple_bytes=tuple_bytes,
         statistics_bytes=8 * (len(hidden) + 1),
         groups_of_shard=_groups_of_shard(policy, types, keys, shards),
+        hopeless=False,
     )
+    most = policy.budget if policy.budget_bytes is None else policy.budget_bytes // tuple_bytes
+    if most is not None and any(each.least(policy) > HOPELESS * most for each in estimators.values()):
+        return replace(made, specs=(), hopeless=True)
+    return made
 
 
 def _groups_of_shard(

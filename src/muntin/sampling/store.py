@@ -157,11 +157,18 @@ class SampleStore:
         full = count[number] > self.budget
         return samples.without_panes(full) if full.any() else samples
 
-    def prune(self, table: PaneTable, now: Marks) -> ShardSamples:
-        """What windows may need that have not closed; `table` is without what they do not need, with the same keys."""
+    def prune(self, table: PaneTable, closed: Marks, now: Marks) -> ShardSamples:
+        """What windows may need that have not closed; `table` is without what they do not need, with the same keys.
+
+        Where time has not moved on there is nothing to find.
+        """
         pruned = []
         for family in self._plan.families:
             before = now.watermark if isinstance(family, TimeFamily) else NEVER_MORE
+            if family.mark(now) == family.mark(closed):
+                first = self._place(family, 0)
+                pruned += self._samples[first : first + len(self._sampling.specs)]
+                continue
             for index in range(len(self._sampling.specs)):
                 samples = self._samples[self._place(family, index)]
                 needed = self._needed(family, table, samples.key, samples.position, now)
@@ -187,8 +194,10 @@ class SampleStore:
         return position >= first[key]
 
     def _has_panes(self, family: Family) -> bool:
-        """Whether there are stretches that windows hold as a whole."""
-        return not isinstance(family, DeltaFamily) and not (isinstance(family, OrderedFamily) and family.pane == 1)
+        """Whether there are stretches that windows hold as a whole: not where one may be shown incomplete."""
+        if isinstance(family, OrderedFamily):
+            return family.pane > 1 and family.shortest_wait is None
+        return not isinstance(family, DeltaFamily)
 
     def _panes(self, family: Family, samples: Samples) -> Int64Array:
         if isinstance(family, TimeFamily):

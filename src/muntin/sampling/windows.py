@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,10 @@ from muntin.arrays import BoolArray, Float64Array, Int64Array, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
 from muntin.sampling.allocation import congress
-from muntin.sampling.estimated import Estimate, Seen
+from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
+from muntin.sampling.policy import Approximation
+from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, picked, told_exactly, told_from_samples
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held
@@ -23,8 +25,6 @@ from muntin.whole.held import Held
 if TYPE_CHECKING:
     from muntin.plan import Plan
     from muntin.whole.windows import WholeWindows
-
-EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
 
 
 @dataclass
@@ -36,19 +36,6 @@ class Counted:
     approximate: int = 0
 
 
-@dataclass(frozen=True)
-class _Told:
-    """Estimates for all windows, and which of them are good enough."""
-
-    estimates: Mapping[str, Estimate]
-    error: Float64Array
-    """Of the window that each answer belongs to: the groups' errors combined, and the worst of the aggregates."""
-    good: BoolArray
-    sampled: Int64Array
-    complete: BoolArray
-    """Whether the sample is all there is."""
-
-
 class ApproximateWindows:
     """The windows of a shard that close with one batch."""
 
@@ -57,6 +44,8 @@ class ApproximateWindows:
         self._plan = plan
         self._sampling = plan.sampling
         self._policy = plan.sampling.policy
+        assert plan.quality_type is not None
+        self._kind = plan.quality_type
         self._samples = samples
         self._whole = whole
         self.counted = Counted()
@@ -67,7 +56,9 @@ class ApproximateWindows:
         count = len(answers.key)
         if not self._sampling.estimators:
             self.counted.incremental += count
-            return {**known, "quality": self._quality(known, size, None, np.zeros(count, dtype=bool), INCREMENTAL)}
+            return {**known, "quality": told_exactly(self._kind, known, size, INCREMENTAL)}
+        if self._sampling.hopeless:
+            return self._all_exact(family, answers, known, size)
         told = self._estimate(family, answers, known, size)
         found = {**known}
         exact = np.flatnonzero(~told.good)
@@ -80,24 +71,26 @@ class ApproximateWindows:
             kind = next(output.bound.result for output in family.outputs if output.name == name)
             other = computed[name] if name in holistic and len(exact) else known.get(name)
             # What decomposable aggregates know exactly anyway, they tell exactly.
-            used = told.good if name in holistic else told.good & ~told.complete
+            used = told.good if name in holistic else told.approximate
             found[name] = _chosen(estimate.values.cast(kind), other, used, name in holistic)
-        approximate = told.good & ~told.complete
-        self.counted.approximate += int(approximate.sum())
-        self.counted.exact += int((~approximate).sum())
-        return {**found, "quality": self._quality(found, size, told, approximate, EXACT)}
+        approximate = int(told.approximate.sum())
+        self.counted.approximate += approximate
+        self.counted.exact += count - approximate
+        quality = told_from_samples(self._kind, found, size, told, self._policy.confidence)
+        return {**found, "quality": quality}
 
-    def _estimate(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Told:
+    def _all_exact(
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array
+    ) -> dict[str, pa.Array]:
+        assert self._whole is not None
+        self.counted.exact += len(size)
+        found = {**known, **self._whole.values(family, answers)}
+        return {**found, "quality": told_exactly(self._kind, found, size, EXACT)}
+
+    def _estimate(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> Judged:
         window, groups = self._windows(family, answers)
         begin, end = self._positions(family, answers)
-        share = self._samples.budget // len(self._sampling.specs)
-        most = np.full(len(size), min(share, EVERYTHING))
-        if isinstance(family, TimeFamily) and self._plan.keys:
-            expected = self._samples.known_groups
-            if expected is None:
-                most = congress(size, window, min(share, EVERYTHING))
-            else:  # divided from the start; where others have come, it does not go round
-                most = np.where(groups[window] <= expected, most // max(expected, 1), 0)
+        most = self._shares(family, size, window, groups)
         complete = np.ones(len(size), dtype=bool)
         sampled = np.zeros(len(size), dtype=np.int64)
         seen: list[Seen] = []
@@ -107,21 +100,31 @@ class ApproximateWindows:
             whole = sizes < drawn.most if spec.of is not None else sizes >= size
             complete &= whole
             sampled += sizes
-            seen.append(_seen(drawn, sizes, size, whole, self._policy.confidence))
+            seen.append(_seen(drawn, sizes, size, whole, self._policy))
         estimates, worst = {}, np.zeros(len(groups))
         for name, estimator in self._sampling.estimators.items():
-            statistics = {
-                statistic: values.numbers(known[hidden].fill_null(0))
-                if known[hidden].null_count
-                else values.numbers(known[hidden])
-                for hidden, (output, statistic) in self._sampling.hidden.items()
-                if output == name
-            }
             of = seen[self._sampling.spec_of(estimator)]
-            estimates[name] = estimator.estimate(_with_statistics(of, statistics))
+            estimates[name] = estimator.estimate(replace(of, statistics=self._statistics(name, known)))
             worst = np.maximum(worst, self._combined(estimates[name].error, window, groups))
         good = worst[window] <= self._policy.error
-        return _Told(estimates, worst[window], good, np.minimum(sampled, size), complete & good)
+        return Judged(estimates, worst[window], good, np.minimum(sampled, size), complete & good)
+
+    def _shares(self, family: Family, size: Int64Array, window: Int64Array, groups: Int64Array) -> Int64Array:
+        """How many tuples the sample of each group may have, so that all of a window are within the budget."""
+        share = min(self._samples.budget // len(self._sampling.specs), EVERYTHING)
+        if not isinstance(family, TimeFamily) or not self._plan.keys:
+            return np.full(len(size), share)
+        expected = self._samples.known_groups
+        if expected is None:
+            return congress(size, window, share)
+        # Divided from the start; where other groups have come, it does not go round.
+        return np.where(groups[window] <= expected, share // max(expected, 1), 0)
+
+    def _statistics(self, name: str, known: Mapping[str, pa.Array]) -> dict[str, Float64Array]:
+        """The running statistics of an aggregate, which the panes of each window know."""
+        hidden = self._sampling.hidden.items()
+        own = {statistic: known[at] for at, (output, statistic) in hidden if output == name}
+        return {each: values.numbers(of.fill_null(0) if of.null_count else of) for each, of in own.items()}
 
     def _combined(self, error: Float64Array, window: Int64Array, groups: Int64Array) -> Float64Array:
         """One error for the groups of each window: their mean (the paper's L1), or the largest."""
@@ -133,7 +136,7 @@ class ApproximateWindows:
 
     def _windows(self, family: Family, answers: Answers) -> tuple[Int64Array, Int64Array]:
         """Which window each answer belongs to, and how many groups those have: a window over time has all keys."""
-        if not isinstance(family, TimeFamily):
+        if not isinstance(family, TimeFamily) or not self._plan.keys:
             return np.arange(len(answers.key)), np.ones(len(answers.key), dtype=np.int64)
         order = np.lexsort((answers.window, answers.model))
         starts = run_starts(answers.model[order], answers.window[order])
@@ -149,73 +152,19 @@ class ApproximateWindows:
         behind = self._samples.settled_counts(family, answers.key)
         return behind - answers.from_end[0], behind - answers.from_end[1]
 
-    def _quality(
-        self, found: Mapping[str, pa.Array], size: Int64Array, told: _Told | None, approximate: BoolArray, other: str
-    ) -> pa.Array:
-        kind = self._plan.quality_type
-        assert kind is not None
-        count = len(size)
-        modes = np.where(approximate, APPROXIMATE, other)
-        sides: dict[str, list[pa.Array]] = {"low": [], "high": []}
-        if any(field.name == "low" for field in kind):
-            for field in kind.field("low").type:
-                exact = found[field.name].cast(field.type)
-                estimate = None if told is None else told.estimates.get(field.name)
-                for side in sides:
-                    bound = None if estimate is None else getattr(estimate, side)
-                    if estimate is None:
-                        sides[side].append(exact)
-                    else:
-                        bound = pa.nulls(count, field.type) if bound is None else bound.cast(field.type)
-                        sides[side].append(_picked(bound, exact, approximate))
-        columns = {
-            "mode": pa.array(modes),
-            "error": pa.array(np.where(approximate, 0.0 if told is None else told.error, 0.0)),
-            "confidence": pa.array(np.where(approximate, self._policy.confidence, 1.0)),
-            "low": sides["low"],
-            "high": sides["high"],
-            "sampled": pa.array(size if told is None else np.where(approximate, told.sampled, size)),
-            "size": pa.array(size),
-        }
-        arrays = []
-        for field in kind:
-            column = columns[field.name]
-            if isinstance(column, list):
-                column = pa.StructArray.from_arrays(column, fields=list(field.type))
-            arrays.append(column)
-        return pa.StructArray.from_arrays(arrays, fields=list(kind))
-
-
-def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
-    """Intervals are there for numbers, and for lists of them."""
-    sides = pa.struct([(name, _side(kind)) for name, kind in outputs.items() if _side(kind) is not None])
-    fields = [("mode", pa.string()), ("error", pa.float64()), ("confidence", pa.float64())]
-    fields += [("low", sides), ("high", sides)] if sides.num_fields else []
-    return pa.struct([*fields, ("sampled", pa.int64()), ("size", pa.int64())])
-
-
-def _side(kind: pa.DataType) -> pa.DataType | None:
-    if values.is_number(kind):
-        return pa.float64()
-    if pa.types.is_list(kind) and values.is_number(kind.value_type):
-        return pa.list_(pa.float64())
-    return None
-
 
 def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN)
 
 
-def _seen(drawn: Drawn, sizes: Int64Array, size: Int64Array, whole: BoolArray, confidence: float) -> Seen:
+def _seen(drawn: Drawn, sizes: Int64Array, size: Int64Array, whole: BoolArray, policy: Approximation) -> Seen:
     tuples, begin, end = drawn.tuples()
-    largest = np.where(whole, 1.0, (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64)
-    return Seen(
-        Held(tuples, begin, end), sizes, size, {}, confidence, np.where(whole, 1.0, np.minimum(largest, 1 - 1e-16))
-    )
-
-
-def _with_statistics(seen: Seen, statistics: Mapping[str, Float64Array]) -> Seen:
-    return Seen(seen.held, seen.sampled, seen.size, statistics, seen.confidence, seen.largest_priority)
+    held = Held(tuples, begin, end, one_per_key=True)
+    largest = np.ones(len(size))
+    if drawn.samples.distinct:
+        share = (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64
+        largest = np.where(whole, 1.0, np.minimum(share, 1 - 1e-16))
+    return Seen(held, sizes, size, {}, policy.confidence, policy.error, largest)
 
 
 def _chosen(estimates: pa.Array, exact: pa.Array | None, good: BoolArray, only_others: bool) -> pa.Array:
@@ -224,17 +173,8 @@ def _chosen(estimates: pa.Array, exact: pa.Array | None, good: BoolArray, only_o
         return estimates
     assert exact is not None
     if not only_others:
-        return _picked(estimates, exact, good)
+        return picked(estimates, exact, good)
     both = pa.concat_arrays([estimates, exact])
     place = np.arange(len(good))
     place[~good] = len(good) + np.arange(int((~good).sum()))
     return both.take(pa.array(place))
-
-
-def _picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
-    if where.all():
-        return first
-    if not where.any():
-        return second
-    both = pa.concat_arrays([first, second])
-    return both.take(pa.array(np.arange(len(where)) + np.where(where, 0, len(where))))

@@ -57,6 +57,8 @@ class Progress:
     """How long the batch took: the latency of its results, once the watermark has passed their windows."""
     rows_per_s: float = 0.0
     """Throughput: the input rows of the batch by its time."""
+    answer_nanoseconds: int = 0
+    """How long the shards together took in the last batch from closed windows to their results."""
     panes: int = 0
     """Panes of keys that open windows still need."""
     tuples: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from time import perf_counter_ns
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ class ShardMetrics:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    answer_nanoseconds: int = 0
     exact_windows: int = 0
     approximate_windows: int = 0
     sample_tuples: int = 0
@@ -99,22 +101,25 @@ class WindowStage:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
             sampled = self.store.sampled(taken.table)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, epoch=self.store.header.totals.rows)
+            begin = perf_counter_ns()
             for batch in answers(self.plan, taken, closed, now, whole):
+                self.metrics.answer_nanoseconds += perf_counter_ns() - begin
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
+                begin = perf_counter_ns()
             counted = told_how(counted, whole)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
             if self.plan.keeps_chunks:
                 keep_chunks(self.plan, chunks, taken, table, closed, now)
-            samples = None if sampled is None else sampled.prune(table, now)
+            samples = None if sampled is None else sampled.prune(table, closed, now)
             table = compacted(self.plan.layout, table)
             samples = None if samples is None else samples.with_keys_of(self.plan, table)
         counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
         falls_back = self.store.header.falls_back
         if counted.exact_windows or counted.approximate_windows:
             falls_back = counted.exact_windows > 0
-        if self.plan.sampling is not None and not falls_back:
+        if self.plan.samples and not falls_back:
             chunks.leave_to_state()
         header = self.store.commit(table, added, now, counted, chunks.chunks, samples, falls_back)
         self.metrics.count(counted, header.totals)
@@ -211,6 +216,11 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
                 bad_rows += len(absorbed.bad)
                 tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
     table = replace(table, tuples=tuples)
+    if plan.samples and not plan.settles:
+        # All of them are fresh, and in order they are sampled and written: sorted once for both.
+        order = tuples.order()
+        tuples, fresh = tuples.take(order), fresh[order]
+        table = replace(table, tuples=tuples)
     waits = waiting(tuples.time, plan, now)
     return Taken(
         table=merge(plan.layout, [table.only(tuples=waits), *made], overlay=True),
@@ -218,8 +228,8 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
         made=tuple(made),
         bad_rows=bad_rows,
         tuples=tuples,
-        fresh=tuples.take(fresh) if plan.sampling is not None else None,
-        settled=tuples.take(settled_at) if plan.sampling is not None else None,
+        fresh=tuples.take(fresh) if plan.samples else None,
+        settled=tuples.take(settled_at) if plan.samples else None,
     )
 
 

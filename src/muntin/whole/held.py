@@ -25,6 +25,8 @@ class Held:
     tuples: Tuples
     begin: Int64Array
     end: Int64Array
+    one_per_key: bool = False
+    """Whether each window is all that its key has, as with samples of windows: then nothing overlaps."""
     _chosen: dict[tuple[str, str | None], Chosen] = field(default_factory=dict)
 
     def chosen(self, column: str, where: str | None) -> Chosen:
@@ -59,13 +61,15 @@ class Chosen:
     column: pa.Array
     begin: Int64Array
     end: Int64Array
+    one_per_key: bool = False
 
     @classmethod
     def of(cls, held: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
         if kept is None or kept.all():
-            return cls(held.tuples.key, column, held.begin, held.end)
+            return cls(held.tuples.key, column, held.begin, held.end, held.one_per_key)
         before = np.append(0, np.cumsum(kept))
-        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), before[held.begin], before[held.end])
+        begin, end = before[held.begin], before[held.end]
+        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), begin, end, held.one_per_key)
 
     @property
     def sizes(self) -> Int64Array:
@@ -102,5 +106,7 @@ class Chosen:
     def kth(self, windows: Int64Array, k: Int64Array) -> Int64Array:
         """The tuple with the k-th smallest value, from 0, of each of these windows."""
         begin = self.begin[windows]
+        if self.one_per_key:
+            return np.asarray(self.by_value[begin + k])
         place = self.first_of_key[begin] + self.ranks.kth(begin, self.end[windows], k)
         return np.asarray(self.by_value[place])

@@ -1,0 +1,118 @@
+"""The column `quality`: in which way a window was answered, how far off that may be, and from how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates import values
+from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.sampling.estimated import Estimate
+
+EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Estimates for all windows, and what is to be thought of them."""
+
+    estimates: Mapping[str, Estimate]
+    error: Float64Array
+    """Of the window that each answer belongs to: the groups' errors combined, and the worst of the aggregates."""
+    good: BoolArray
+    """Whether that is within what the user allows."""
+    sampled: Int64Array
+    complete: BoolArray
+    """Whether a good sample is all there is."""
+
+    @property
+    def approximate(self) -> BoolArray:
+        return self.good & ~self.complete
+
+
+def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
+    """Intervals are there for numbers, and for lists of them."""
+    sides = pa.struct([(name, _side(kind)) for name, kind in outputs.items() if _side(kind) is not None])
+    fields = [("mode", pa.string()), ("error", pa.float64()), ("confidence", pa.float64())]
+    fields += [("low", sides), ("high", sides)] if sides.num_fields else []
+    return pa.struct([*fields, ("sampled", pa.int64()), ("size", pa.int64())])
+
+
+def _side(kind: pa.DataType) -> pa.DataType | None:
+    if values.is_number(kind):
+        return pa.float64()
+    if pa.types.is_list(kind) and values.is_number(kind.value_type):
+        return pa.list_(pa.float64())
+    return None
+
+
+def told_exactly(kind: pa.StructType, found: Mapping[str, pa.Array], size: Int64Array, mode: str) -> pa.Array:
+    """The quality of answers that have no error."""
+    count = len(size)
+    columns = {
+        "mode": pa.repeat(mode, count),
+        "error": pa.array(np.zeros(count)),
+        "confidence": pa.array(np.ones(count)),
+        "sampled": pa.array(size),
+        "size": pa.array(size),
+    }
+    for side in ("low", "high"):
+        columns[side] = _struct_of(kind, side, [_of_type(found[name], each) for name, each in _sides(kind)])
+    return _struct(kind, columns)
+
+
+def told_from_samples(
+    kind: pa.StructType, found: Mapping[str, pa.Array], size: Int64Array, judged: Judged, confidence: float
+) -> pa.Array:
+    """The quality of answers some of which are estimates."""
+    approximate = judged.approximate
+    columns = {
+        "mode": pa.array([EXACT, APPROXIMATE]).take(pa.array(approximate.astype(np.int8))),
+        "error": pa.array(np.where(approximate, judged.error, 0.0)),
+        "confidence": pa.array(np.where(approximate, confidence, 1.0)),
+        "sampled": pa.array(np.where(approximate, judged.sampled, size)),
+        "size": pa.array(size),
+    }
+    for side in ("low", "high"):
+        bounds = []
+        for name, each in _sides(kind):
+            exact, estimate = _of_type(found[name], each), judged.estimates.get(name)
+            bound = None if estimate is None else getattr(estimate, side)
+            if estimate is not None:
+                bound = pa.nulls(len(size), each) if bound is None else _of_type(bound, each)
+                exact = picked(bound, exact, approximate)
+            bounds.append(exact)
+        columns[side] = _struct_of(kind, side, bounds)
+    return _struct(kind, columns)
+
+
+def _sides(kind: pa.StructType) -> list[tuple[str, pa.DataType]]:
+    at = kind.get_field_index("low")
+    return [] if at < 0 else [(field.name, field.type) for field in kind.field(at).type]
+
+
+def _struct_of(kind: pa.StructType, side: str, columns: list[pa.Array]) -> pa.Array | None:
+    if not columns:
+        return None
+    return pa.StructArray.from_arrays(columns, fields=list(kind.field(side).type))
+
+
+def _struct(kind: pa.StructType, columns: Mapping[str, pa.Array | None]) -> pa.Array:
+    return pa.StructArray.from_arrays([columns[field.name] for field in kind], fields=list(kind))
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
+
+
+def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
+    """The first where the mask says so, else the second."""
+    if where.all():
+        return first
+    if not where.any():
+        return second
+    both = pa.concat_arrays([first, second])
+    return both.take(pa.array(np.arange(len(where)) + np.where(where, 0, len(where))))
