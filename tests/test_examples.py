@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 EXPECTED = {
+    "approximate": "median: the error is that of the rank; 401 tuples that count are enough for a window of any size",
     "apply_function": "|tram 5|08:00|2024-05-01 08:05:00|        1|",
     "compress": "after=1 hour: 11 of 17 chunks are compressed; medians add to 5252.1",
     "custom_aggregate": "|north|43.63636363636363| 80.0|",

@@ -197,6 +197,7 @@ def test_exact_answers_are_the_naive_ones(keys: bool) -> None:
     ran = replay(data, plan_of(data, MEDIAN))
     assert list(ran.results) == data.ends.tolist()
     assert len(ran.windows) == len(data.ends)
+    assert 0 < ran.until_told < sum(ran.windows)
     for end, result in ran.results.items():
         frame = data.within(end - data.size, end).to_pandas()
         told = result.to_pandas()
@@ -260,7 +261,7 @@ def test_count_min_has_a_time_for_every_window() -> None:
 
 
 def ran(*windows: float, arrival: float = 0.0, memory: int = 1, sample_bytes: int = 1) -> Ran:
-    return Ran(arrival, windows, memory, sample_bytes, {})
+    return Ran(arrival, windows, max(windows), memory, sample_bytes, {})
 
 
 def test_a_case_meets_its_targets_or_misses_them() -> None:

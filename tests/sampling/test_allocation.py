@@ -44,7 +44,7 @@ def test_what_small_groups_do_not_need_goes_to_the_others() -> None:
 
 
 @given(st.integers(0, 1 << 40))
-def test_rounding_keeps_four_fifths(size: int) -> None:
+def test_rounding_keeps_eight_ninths(size: int) -> None:
     (found,) = rounded_down(np.array([size])).tolist()
     assert found <= size
-    assert found >= 0.8 * size
+    assert found >= 8 / 9 * size

@@ -39,7 +39,7 @@ def congress(sizes: Int64Array, window: Int64Array, budget: Int64Array | int) ->
 
 
 def rounded_down(sizes: Int64Array) -> Int64Array:
-    """To one of four sizes per doubling: a group whose share moves a little keeps the size of its sample."""
+    """To one of eight sizes per doubling: a group whose share moves a little keeps the size of its sample."""
     exponent = np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64)
-    step = np.maximum(1 << np.maximum(exponent - 2, 0), 1)
+    step = np.maximum(1 << np.maximum(exponent - 3, 0), 1)
     return np.where(sizes < 1, 0, sizes // step * step)

@@ -1,9 +1,9 @@
 """How far the rank of a sample's quantile may be from what was asked for: an exact bound, without assumptions.
 
 SPEAr takes the sample size from Manku, Rajagopalan and Lindsay (1998), who bound the tail by Hoeffding's inequality:
-for 10 % at 95 % that is 184 tuples. Here the tail itself is used. How many tuples of a sample are below some value has
+for 10 % at 95 % that is 185 tuples. Here the tail itself is used. How many tuples of a sample are below some value has
 the hypergeometric distribution, whatever the values, so the chance that the sample's quantile is further off than the
-error can be computed: 101 tuples are enough. Where the window is much larger than the sample, the binomial distribution
+error can be computed: 103 tuples are enough. Where the window is much larger than the sample, the binomial distribution
 takes its place, which is never smaller in the tails (Uhlmann, 1966).
 """
 
