@@ -97,6 +97,12 @@ def test_even_packets_are_47000_to_a_window() -> None:
 
 
 @pytest.mark.usefixtures("nothing_shared")
+def test_made_data_sets_of_one_kind_differ() -> None:
+    assert not data_sets.packets("DEC", 1_000).tuples.equals(data_sets.packets("Bellcore", 1_000).tuples)
+    assert not data_sets.rides("DEBS", 1_000).tuples.equals(data_sets.rides("NYC", 1_000).tuples)
+
+
+@pytest.mark.usefixtures("nothing_shared")
 def test_windows_of_made_tasks_and_rides_hold_as_many_as_the_papers() -> None:
     tasks, rides = data_sets.tasks(1_000_000), data_sets.rides("NYC", 40_000)
     assert records.tuples_per_window(tasks) == pytest.approx(data_sets.TASKS_IN_HOUR, rel=0.05)

@@ -28,6 +28,11 @@ MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 BEGIN = 19_680 * DAY
 """Midnight, so that windows of any size and slide begin with the tuples."""
 TIME = pa.timestamp("us", tz="UTC")
+ARRIVALS = {
+    "DEC": "dec_pkt_1_udp_830k/dec_pkt_1_udp_arrivals_us.parquet",
+    "Bellcore": "bc_paug89_1m/bc_paug89_arrivals_us.parquet",
+}
+"""The times of packets; their sizes are in a file of their own."""
 
 PACKETS_IN_WINDOW = 47_000
 TASKS_IN_HOUR = 320_000
@@ -99,24 +104,21 @@ def _table(times: Array, values: Array, keys: Array | pa.Array | None = None) ->
     return pa.table(columns if keys is None else {**columns, "key": keys})
 
 
-def packets(name: str, count: int, seed: int = 1) -> DataSet:
+def packets(name: str, count: int) -> DataSet:
     """DEC: the sizes of packets, in windows of 45 seconds by 15. `name` is "DEC", "Bellcore" or "even".
 
     The first two are traces. Even ones are always made, with exactly as many packets in every window.
     """
-    rng = np.random.default_rng(seed)
-    arrivals = {"DEC": "dec_pkt_1_udp_830k/dec_pkt_1_udp_arrivals_us", "Bellcore": "bc_paug89_1m/bc_paug89_arrivals_us"}
-    path = FOLDER / f"{arrivals.get(name)}.parquet"
+    rng = np.random.default_rng(list(name.encode()))  # each has its own, also where all are made
     size, slide = 45 * SECOND, 15 * SECOND
-    if path.exists():
-        times = pq.read_table(path)["ts_us"].to_numpy()
+    made = name not in ARRIVALS or not (FOLDER / ARRIVALS[name]).exists()
+    if made:
+        times = np.arange(count) * size // PACKETS_IN_WINDOW
+    else:
+        times = pq.read_table(FOLDER / ARRIVALS[name])["ts_us"].to_numpy()
         rate = len(times) / (times[-1] - times[0])
         times = ((times - times[0]) * (rate * size / PACKETS_IN_WINDOW)).astype(np.int64)[:count]
-    else:
-        times = np.arange(count) * size // PACKETS_IN_WINDOW
-    return DataSet(
-        f"{name} packets", _table(BEGIN + times, _sizes(len(times), rng)), size, slide, made=not path.exists()
-    )
+    return DataSet(f"{name} packets", _table(BEGIN + times, _sizes(len(times), rng)), size, slide, made)
 
 
 def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
@@ -139,7 +141,7 @@ def _made_sizes(count: int, rng: np.random.Generator) -> Int64Array:
     return np.where(rng.random(count) < large, other, small)
 
 
-def tasks(count: int, seed: int = 2) -> DataSet:
+def tasks(count: int) -> DataSet:
     """GCM: the CPU time of tasks by their scheduling class, in windows of an hour by half an hour."""
     path = FOLDER / "google_cluster_16k" / "google-cluster-data.txt.gz"
     if path.exists():
@@ -148,22 +150,20 @@ def tasks(count: int, seed: int = 2) -> DataSet:
         seconds = np.array([int(row[0]) for row in rows])
         keys, values = np.array([int(row[6]) for row in rows]), np.array([float(row[8]) for row in rows])
     else:
-        rng = np.random.default_rng(seed)
-        seconds, keys = (
-            np.sort(rng.integers(1, 648, 16_385)),
-            rng.choice(list(CLASSES), 16_385, p=list(CLASSES.values())),
-        )
+        rng = np.random.default_rng(2)
+        seconds = np.sort(rng.integers(1, 648, 16_385))
+        keys = rng.choice(list(CLASSES), len(seconds), p=list(CLASSES.values()))
         values = np.round(rng.lognormal(np.log(0.02 * (1 + keys)), 0.8), 3)
     within = len(keys) * 3600 * SECOND // TASKS_IN_HOUR
     tuples = _repeated(_table(seconds * SECOND, values, pa.array(keys)), within, count)
     return DataSet("GCM tasks", tuples, 60 * MINUTE, 30 * MINUTE, not path.exists(), groups=tuple(CLASSES))
 
 
-def rides(name: str, count: int, seed: int = 3) -> DataSet:
+def rides(name: str, count: int) -> DataSet:
     """DEBS: the fare of taxi rides by route, in windows of half an hour by a quarter; `name` is "DEBS" or "NYC"."""
     found = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
     if found is None:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(list(name.encode()))
         # About half as many routes as rides, of which most occur once or twice.
         routes, fares = _skewed(10_000, 10_000, rng), np.round(rng.lognormal(2.3, 0.6, 10_000), 1)
         tuples = _table(np.sort(rng.integers(0, 3240 * SECOND, 10_000)), fares, pa.array(routes))
@@ -201,7 +201,7 @@ def _nyc_rides() -> pa.Table | None:
     return _table(times[order], rows["fare_amount"].to_numpy()[order], pa.array(keys[order]))
 
 
-def flights(count: int, seed: int = 4) -> DataSet:
+def flights(count: int) -> DataSet:
     """The delay of flights by route, in windows of 30 days by 10."""
     path = FOLDER / "flights_3m" / "flights-3m.parquet"
     if path.exists():
@@ -213,7 +213,7 @@ def flights(count: int, seed: int = 4) -> DataSet:
         times = times - times[0] // DAY * DAY + BEGIN
         tuples = _table(times, rows["delay"].to_numpy(), routes.combine_chunks())
     else:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(4)
         times = np.sort(rng.integers(0, count * 181 * DAY // 3_000_000, count)) // MINUTE * MINUTE
         names = pa.array([f"{i // 58:03d}-{i % 58:03d}" for i in range(3_399)])
         routes = names.take(pa.array(_skewed(count, 3_399, rng)))

@@ -100,22 +100,27 @@ def _times(axes: Any, pairs: Sequence[Pair]) -> None:
     for place, pair in enumerate(pairs):  # a line up to the 95th percentile
         for shift, (mean, p95) in ((-0.2, pair.exact), (0.2, pair.approximate)):
             axes.plot([place + shift] * 2, [mean * 1e3, p95 * 1e3], color="black", linewidth=1)
-    axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=8)
+    _logarithmic(axes)
     axes.set_title("window time, ms: mean, and 95th percentile (fig. 8)", loc="left", fontsize=9)
 
 
 def _memory(axes: Any, pairs: Sequence[Pair]) -> None:
     _bars(axes, [pair.name for pair in pairs], [pair.bytes_exact / 1e3 for pair in pairs], -0.2, EXACT, "tuples")
     _bars(axes, [pair.name for pair in pairs], [pair.bytes_sampled / 1e3 for pair in pairs], 0.2, SAMPLED, "samples")
-    axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=8)
+    _logarithmic(axes)
     axes.set_title("memory of a worker, kB (fig. 7)", loc="left", fontsize=9)
 
 
 def _bars(axes: Any, names: Sequence[str], heights: Sequence[float], shift: float, ink: str, label: str) -> None:
     axes.bar(np.arange(len(names)) + shift, heights, 0.38, color=ink, label=label)
     axes.set_xticks(range(len(names)), names, fontsize=7, rotation=20)
+
+
+def _logarithmic(axes: Any) -> None:
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=axes.get_ylim()[0] / 2)  # so that the least bar is one, too
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.legend(frameon=False, fontsize=8)
 
 
 def _errors(axes: Any, pairs: Sequence[Pair], allowed: float) -> None:
@@ -156,6 +161,7 @@ def _by_count(axes: Any, seconds: dict[int, tuple[float, float]]) -> None:
     axes.set_xticks(list(seconds), [f"{count:,}" for count in seconds], fontsize=8)
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
     axes.set_title("median over count windows: time in all, s (fig. 9)", loc="left", fontsize=9)
 
 
@@ -166,4 +172,5 @@ def _by_size(axes: Any, pairs: dict[int, Pair]) -> None:
     axes.set(xlabel="seconds of a window")
     axes.set_xticks(list(pairs), [f"{seconds:,}" for seconds in pairs])
     axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
     axes.set_title("grouped median of GCM: window time, ms (fig. 10)", loc="left", fontsize=9)
