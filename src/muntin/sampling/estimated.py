@@ -20,7 +20,7 @@ from muntin.arrays import Array, Float64Array, Int64Array
 from muntin.errors import MuntinError
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
-from muntin.sampling.guarantees import binomial_quantile, rank_error, tuples_needed
+from muntin.sampling.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.sampling.policy import Approximation
 from muntin.whole.frequent import most_frequent
 from muntin.whole.function import Whole, lists
@@ -140,15 +140,13 @@ def _order_interval(
     chosen: Chosen, size: Int64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
-    tail = (1 - confidence) / 2
     n = chosen.sizes
-    sides = []
+    sizes, back = distinct(n)
+    places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back].T
     numbers = values.numbers(chosen.column)
     exact = (n - 1) * probability
-    for place, whole_window in (
-        (binomial_quantile(tail, n, probability) - 1, np.floor(exact)),
-        (binomial_quantile(1 - tail, n, probability), np.ceil(exact)),
-    ):
+    sides = []
+    for place, whole_window in zip(places, (np.floor(exact), np.ceil(exact)), strict=True):
         place = np.where(n == size, whole_window, place)
         known = np.flatnonzero((place >= 0) & (place < n))
         side = np.full(len(n), np.nan)

@@ -34,15 +34,16 @@ def rank_error(
     far = np.flatnonzero((sampled < size) & (sampled > 0))
     n, total = sampled[far], size[far]
     tail = (1 - confidence) / 2
-    found = _of_infinite(n, probability, tail) + 1 / total
+    sizes, back = distinct(n)
+    found = np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back] + 1 / total
     near = np.flatnonzero((total < MUCH_LARGER * n) & (found > allowed))
     if len(near):
         pairs = list(zip(n[near].tolist(), total[near].tolist(), strict=True))
         unknown = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _KNOWN]
         if unknown:
             _forget_if_many()
-            sizes = np.array(unknown, dtype=np.int64).T
-            for pair, value in zip(unknown, _of_finite(sizes[0], sizes[1], probability, tail).tolist(), strict=True):
+            both = np.array(unknown, dtype=np.int64).T
+            for pair, value in zip(unknown, _of_finite(both[0], both[1], probability, tail).tolist(), strict=True):
                 _KNOWN[(*pair, probability, tail)] = value
         found[near] = [_KNOWN[(*pair, probability, tail)] for pair in pairs]
     error[far] = found
@@ -58,6 +59,14 @@ def _forget_if_many() -> None:
         _KNOWN.clear()
 
 
+@lru_cache(maxsize=4096)
+def quantile_interval(n: int, probability: float, confidence: float) -> tuple[float, float]:
+    """Between which values of a sample, by their places from 0, the quantile of a much larger window is."""
+    tail, count = (1 - confidence) / 2, np.array([n])
+    low, high = binomial_quantile(tail, count, probability) - 1, binomial_quantile(1 - tail, count, probability)
+    return float(low[0]), float(high[0])
+
+
 def binomial_quantile(chance: float, n: Int64Array, probability: float) -> Float64Array:
     """The least k for which the chance of at most k of n is no smaller than this one."""
     k = np.ceil(bdtrik(chance, n, probability))
@@ -69,6 +78,19 @@ def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:
     """The values of the sample, from 0, that its quantile lies between."""
     position = (n - 1) * probability
     return np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+
+
+def distinct(n: Int64Array) -> tuple[list[int], Int64Array]:
+    """The sizes that there are, which are few where a budget decides, and which of them each is."""
+    if len(n) and np.all(n == n[0]):
+        return [int(n[0])], np.zeros(len(n), dtype=np.int64)
+    sizes, back = np.unique(n, return_inverse=True)
+    return sizes.tolist(), back
+
+
+@lru_cache(maxsize=4096)
+def _of_infinitely_many(n: int, probability: float, tail: float) -> float:
+    return float(_of_infinite(np.array([n]), probability, tail)[0])
 
 
 def _of_infinite(n: Int64Array, probability: float, tail: float) -> Float64Array:

@@ -60,7 +60,7 @@ def told_exactly(kind: pa.StructType, found: Mapping[str, pa.Array], size: Int64
         "size": pa.array(size),
     }
     for side in ("low", "high"):
-        columns[side] = _struct_of(kind, side, [_of_type(found[name], each) for name, each in _sides(kind)])
+        columns[side] = _struct_of(kind, side, [of_type(found[name], each) for name, each in _sides(kind)])
     return _struct(kind, columns)
 
 
@@ -79,10 +79,10 @@ def told_from_samples(
     for side in ("low", "high"):
         bounds = []
         for name, each in _sides(kind):
-            exact, estimate = _of_type(found[name], each), judged.estimates.get(name)
+            exact, estimate = of_type(found[name], each), judged.estimates.get(name)
             bound = None if estimate is None else getattr(estimate, side)
             if estimate is not None:
-                bound = pa.nulls(len(size), each) if bound is None else _of_type(bound, each)
+                bound = pa.nulls(len(size), each) if bound is None else of_type(bound, each)
                 exact = picked(bound, exact, approximate)
             bounds.append(exact)
         columns[side] = _struct_of(kind, side, bounds)
@@ -104,7 +104,7 @@ def _struct(kind: pa.StructType, columns: Mapping[str, pa.Array | None]) -> pa.A
     return pa.StructArray.from_arrays([columns[field.name] for field in kind], fields=list(kind))
 
 
-def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array, UInt64Array, expand, positions_in_runs, run_starts
 from muntin.families.leaf_index import LeafIndex
-from muntin.panes.tuples import Tuples
+from muntin.panes.tuples import Tuples, by_key_and_time
 from muntin.tree.wavelet import WaveletMatrix
 
 EVERYTHING = 1 << 40
@@ -120,12 +120,15 @@ class Samples:
 
     def recoded(self, codes: Int64Array) -> Samples:
         """The same, with `codes[key]` for every key; codes below 0 are of keys that are gone."""
+        if np.array_equal(codes, np.arange(len(codes))):
+            return self
         cuts = Cuts(codes[self.cuts.key], self.cuts.position, self.cuts.kept)
         moved = Samples(codes[self.key], self.position, self.priority, self.columns, cuts, self.distinct)
         order = np.lexsort((cuts.position, cuts.key))
         cuts = Cuts(cuts.key[order], cuts.position[order], cuts.kept[order])
-        moved = moved._with(cuts.take(cuts.key >= 0))._in_order()
-        return moved if moved.key[:1].min(initial=0) >= 0 else moved.take(moved.key >= 0)
+        kept = moved.key >= 0
+        moved = moved if kept.all() else moved.take(kept)
+        return moved._with(cuts.take(cuts.key >= 0))._in_order()
 
     def plus(self, other: Samples) -> Samples:
         """Both together, with the cuts of this one."""
@@ -146,16 +149,22 @@ class Samples:
     def best_of_panes(self, pane: Int64Array, kept: Int64Array) -> Samples:
         """Of every pane of a key the tuples with the smallest priorities, `kept[key]` of them.
 
-        `pane` says which pane each tuple is in; the tuples of one are not always neighbours.
+        `pane` says which pane each tuple is in; it grows along the tuples of a key.
         """
-        order = np.lexsort((self.priority, pane, self.key))
+        starts = run_starts(self.key, pane)
+        lengths = np.diff(starts, append=len(self))
+        too_many = lengths > kept[self.key[starts]]
+        if not (self.distinct or too_many.any()):
+            return self
+        # Only panes that have too many tuples need sorting; most have been through this before.
+        order = np.flatnonzero(np.repeat(too_many | self.distinct, lengths))
+        order = order[np.lexsort((self.priority[order], pane[order], self.key[order]))]
+        needed, dropped = np.ones(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
+        needed[order] = False
         if self.distinct:
             order = order[self._first_of_equals(order, self.key, pane)]
-        starts = run_starts(self.key[order], pane[order])
-        place = positions_in_runs(starts, len(order))
-        needed = np.zeros(len(self), dtype=bool)
+        place = positions_in_runs(run_starts(self.key[order], pane[order]), len(order))
         needed[order] = place < kept[self.key[order]]
-        dropped = np.zeros(len(self), dtype=bool)
         dropped[order] = ~needed[order]
         return self._without(needed, dropped, kept)
 
@@ -235,8 +244,8 @@ class Samples:
         return Samples(self.key, self.position, self.priority, self.columns, cuts, self.distinct)
 
     def _in_order(self) -> Samples:
-        order = np.lexsort((self.priority, self.position, self.key))
-        return self if np.array_equal(order, np.arange(len(order))) else self.take(order)
+        order = by_key_and_time(self.key, self.position)
+        return self if np.all(order[1:] > order[:-1]) else self.take(order)
 
     def windows(self, key: Int64Array, begin: Int64Array, end: Int64Array, most: Int64Array) -> Drawn:
         """The sample of every window: of the tuples of its key in `[begin, end)`, up to `most` of them."""

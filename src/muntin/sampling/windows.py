@@ -17,7 +17,7 @@ from muntin.sampling.allocation import congress
 from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
 from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, picked, told_exactly, told_from_samples
+from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, of_type, picked, told_exactly, told_from_samples
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held
@@ -72,7 +72,7 @@ class ApproximateWindows:
             other = computed[name] if name in holistic and len(exact) else known.get(name)
             # What decomposable aggregates know exactly anyway, they tell exactly.
             used = told.good if name in holistic else told.approximate
-            found[name] = _chosen(estimate.values.cast(kind), other, used, name in holistic)
+            found[name] = _chosen(of_type(estimate.values, kind), other, used, name in holistic)
         approximate = int(told.approximate.sum())
         self.counted.approximate += approximate
         self.counted.exact += count - approximate
