@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ from scipy.stats import binom
 from muntin import windows as W
 from muntin.arrays import Float64Array
 from muntin.plan import Plan
+from muntin.sampling import pause
+from muntin.sampling.pause import Pause
 from muntin.sampling.policy import Approximation
 from muntin.sampling.samples import Samples
 from muntin.sampling.store import SampleStore
@@ -58,6 +61,9 @@ POLICIES = st.builds(
 )
 
 
+PATIENCE = st.sampled_from([1, 2, 8])
+
+
 @st.composite
 def plans(draw: st.DrawFn, windows: st.SearchStrategy[list[W.Window]] = WINDOWS) -> tuple[Plan, Plan]:
     """The same query with approximation and without."""
@@ -87,13 +93,13 @@ def without_quality(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @settings(max_examples=60)
-@given(plans(), STEPS, LIMITS)
+@given(plans(), STEPS, LIMITS, PATIENCE)
 def test_what_is_not_approximate_is_what_the_query_without_it_says(
-    both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int]
+    both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int], patience: int
 ) -> None:
     plan, exact = both
     assert plan.sampling is not None
-    with tiny(*limits):
+    with tiny(*limits), patch.object(pause, "PATIENCE", patience):
         expected = list(run(Stream(exact), steps))
         for (found, late), (wanted, too_late) in zip(run(Stream(plan), steps), expected, strict=True):
             assert late == too_late
@@ -131,13 +137,13 @@ def _is_over_time(plan: Plan, title: str) -> bool:
 
 
 @settings(max_examples=40)
-@given(plans(), STEPS, LIMITS)
+@given(plans(), STEPS, LIMITS, PATIENCE)
 def test_replays_and_cold_starts_give_the_same_samples(
-    both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int]
+    both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int], patience: int
 ) -> None:
     plan, _ = both
     quiet = [Step(step.rows, step.advance, 1, False, False) for step in steps]
-    with tiny(*limits):
+    with tiny(*limits), patch.object(pause, "PATIENCE", patience):
         undisturbed = [told(each) for each in run(Stream(plan), quiet)]
         assert [told(each) for each in run(Stream(plan), steps)] == undisturbed
 
@@ -157,10 +163,11 @@ def test_giving_tuples_up_changes_no_answer_where_budgets_do_not_change(
     if (plan.keys and plan.over_time is not None) or plan.sampling is None or plan.sampling.policy.budget is None:
         return
     pruned = [told(each) for each in run(Stream(plan), steps)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Samples, "best_of_later", lambda self, before, kept: self)
-        patch.setattr(Samples, "best_of_panes", lambda self, pane, kept: self)
-        patch.setattr(SampleStore, "_first_choice", lambda self, family, new, kept, cuts: (new, cuts))
+    with (
+        patch.object(Samples, "best_of_later", lambda self, before, kept: self),
+        patch.object(Samples, "best_of_panes", lambda self, pane, kept: self),
+        patch.object(SampleStore, "_first_choice", lambda self, family, new, kept, cuts: (new, cuts)),
+    ):
         assert [told(each) for each in run(Stream(plan), steps)] == pruned
 
 
@@ -404,3 +411,47 @@ def test_a_table_is_answered_as_a_stream_of_one_batch(both: tuple[Plan, Plan], r
     found, wanted = (list(answer(each, [rows])) for each in (plan, exact))
     for shard, plain in zip(found, wanted, strict=True):
         check(plan, shard, plain)
+
+
+# Pauses
+
+
+def test_sampling_pauses_while_it_is_of_no_use_and_begins_again() -> None:
+    """Windows of many tuples that 60 cannot answer, then small ones of which 60 are most."""
+    plan = make_plan([sliding(20, 20)], (), ["median_x"], streaming=True, approximation=policy(60, 0.07, 0.95))
+    exact = make_plan([sliding(20, 20)], (), ["median_x"], streaming=True)
+    streams = Stream(plan), Stream(exact)
+    sampled, modes = [], []
+    for start in range(0, 20 * 160, 20):
+        count = 400 if start < 800 else 70
+        rows = [row(start + i % 20, x=float(i * 7 % 31)) for i in range(count)]
+        (found,), (wanted,) = (stream.batch(rows, start)[0] for stream in streams)
+        for (place, told_values), (other, plain) in zip(found, wanted, strict=True):
+            assert place == other
+            modes.append(told_values["quality"]["mode"])
+            if modes[-1] == "exact":
+                assert told_values["median_x"] == plain["median_x"]
+        sampled.append(streams[0].total("sample_tuples"))
+    assert modes[:39] == ["exact"] * 39
+    assert 0 in sampled[8:40]  # paused
+    assert any(sampled[12:40])  # and tried again
+    assert modes[-1] == "approximate"
+
+
+def test_a_pause_grows_and_ends() -> None:
+    state = Pause()
+    for now in range(10, 10 + 10 * pause.PATIENCE, 10):
+        assert not state.is_on(now)
+        state = state.after(now, 0, 3)
+    last = 10 * pause.PATIENCE
+    assert state.until == last + (last - 10)
+    again = state.after(state.until + 10, 0, 1)
+    assert again.until == state.until + 10 + 2 * 10
+    for _ in range(10):
+        assert again.until is not None
+        again = again.after(again.until + 10, 0, 1)
+    assert again.until is not None
+    assert again.tried_from == again.until
+    assert Pause(40, 100, 100).after(110, 0, 1).until == 110 + pause.LONGEST * 10
+    assert again.after(again.until + 10, 1, 5) == Pause(0, again.until + 10)
+    assert again.after(again.until + 10, 0, 0) == again

@@ -1,7 +1,7 @@
 """Queries without an engine, so that a window can be timed alone; how far its answer is off; and what else could do it.
 
-Both stages run in this process, over a state in memory. SPEAr's window processing time is what happens when the
-watermark arrives: tuples are delivered first, under the old watermark, and then the watermark comes alone.
+Both stages run in this process, over a state in memory. Tuples are delivered first, under the old watermark, and then
+the watermark comes alone. SPEAr's window processing time is from there to the answers.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ class Core:
         self._cache = HotCache(capacity=1)
         self._watermark = 0
         self.metrics = ShardMetrics()
-        self.told_at = 0.0
-        """When the last results came out; what follows is to give up what no window needs, and to commit."""
 
     def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
         """Deliver tuples. Windows over time do not close with them; those over numbered tuples may."""
@@ -82,13 +80,32 @@ class Core:
         return self._advance([])
 
     def _advance(self, arrived: list[PackedPanes]) -> list[pa.RecordBatch]:
-        stage = WindowStage(self._plan, PaneStore(self._plan, self._query, SHARD, self._state, self._cache))
-        results = []
-        for batch in stage.advance(arrived, self._watermark):
-            results.append(batch)
-            self.told_at = perf_counter()
+        stage = WindowStage(self._plan, self._store())
+        results = list(stage.advance(arrived, self._watermark))
         self.metrics = stage.metrics
         return results
+
+    def _store(self) -> PaneStore:
+        return PaneStore(self._plan, self._query, SHARD, self._state, self._cache)
+
+    @property
+    def answer_seconds(self) -> float:
+        """What the last batch took from windows that close to their answers, without the state that is written."""
+        return self.metrics.answer_nanoseconds / 1e9
+
+    def scan(self, begin: int, end: int) -> pa.Table:
+        """The mean of every group in a window, from all its tuples, which are in chunks: Arrow's `group_by`."""
+        chunks = self._store().chunks(end)
+        opened = [chunks.open(chunk) for chunk in chunks.overlapping(begin, end - 1)]
+        tables = []
+        for table in opened:
+            assert table.tuples is not None
+            inside = (table.tuples.time >= begin) & (table.tuples.time < end)
+            tuples = table.tuples.take(inside)
+            keys = table.keys.column("key").take(pa.array(tuples.key))
+            tables.append(pa.table({"key": keys, "value": tuples.columns.column("value")}))
+        window = pa.concat_tables(tables)
+        return window.group_by("key", use_threads=False).aggregate([("value", "mean")])
 
     @property
     def memory(self) -> int:
@@ -133,12 +150,14 @@ class Ran:
     arrival: float
     """Seconds that it took to take in all tuples."""
     windows: tuple[float, ...]
-    """Seconds that each window took at the watermark, without those that had begun before the data."""
-    until_told: float
-    """Seconds of these that the mean window took until its answers were out."""
+    """Seconds from the close of each window to its answer, without those that had begun before the data."""
+    closing: float
+    """Seconds that all of them took in all: to give up what no window needs, and to write the state, too."""
     memory: int
     """Bytes that the worker had in memory, at most."""
     sample_bytes: int
+    answered_from: float
+    """Bytes of tuples or of samples that the mean window was answered from."""
     results: Mapping[int, pa.Table]
     """The answers by the end of the window."""
 
@@ -152,14 +171,14 @@ class Ran:
 
     @property
     def total(self) -> float:
-        return self.arrival + sum(self.windows)
+        return self.arrival + self.closing
 
 
 def replay(data: DataSet, plan: Plan) -> Ran:
     """All windows over time of a data set, one slide after the other."""
     core = Core(plan)
     counted = set(data.ends.tolist())
-    arrival, seconds, told, memory, samples, results = 0.0, [], [], [0], [0], {}
+    arrival, closing, seconds, memory, samples, read, results = 0.0, 0.0, [], [0], [0], [], {}
     for end, tuples in slides(data):
         begun = perf_counter()
         core.arrive(tuples)
@@ -167,14 +186,15 @@ def replay(data: DataSet, plan: Plan) -> Ran:
         closed = core.close(end)
         done = perf_counter()
         arrival += delivered - begun
+        closing += done - delivered
         if end in counted:
-            seconds.append(done - delivered)
-            told.append(core.told_at - delivered)
+            seconds.append(core.answer_seconds)
             memory.append(core.memory)
             samples.append(core.metrics.sample_bytes)
+            read.append(core.metrics.answer_bytes)
             results[end] = pa.Table.from_batches(closed)
     core.forget()
-    return Ran(arrival, tuple(seconds), fmean(told), max(memory), max(samples), results)
+    return Ran(arrival, tuple(seconds), closing, max(memory), max(samples), fmean(read), results)
 
 
 def slides(data: DataSet) -> Iterator[tuple[int, pa.Table]]:
@@ -263,7 +283,21 @@ def errors_of(data: DataSet, ran: Ran, aggregate: A.Aggregate, budget: int) -> t
 
 
 def scan_seconds(data: DataSet) -> list[float]:
-    """What each window's grouped mean takes if its tuples are scanned: Arrow's `group_by`, in one thread as ours is."""
+    """What each window's grouped mean takes if its tuples are scanned, in one thread as ours is: from the chunks."""
+    core, counted, seconds = Core(plan_of(data, MEDIAN)), set(data.ends.tolist()), []
+    for end, tuples in slides(data):
+        core.arrive(tuples)
+        if end in counted:
+            begun = perf_counter()
+            core.scan(end - data.size, end)
+            seconds.append(perf_counter() - begun)
+        core.close(end)
+    core.forget()
+    return seconds
+
+
+def raw_scan_seconds(data: DataSet) -> list[float]:
+    """The same over tuples that lie ready in one table, which no engine has: the least that a scan can take."""
     seconds = []
     for end in data.ends.tolist():
         tuples = data.within(end - data.size, end)

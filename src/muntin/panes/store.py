@@ -27,6 +27,7 @@ from muntin.panes.tuples import Tuples
 from muntin.panes.values import StateBackend, StateValues
 from muntin.plan import Plan
 from muntin.sampling.packed import pack_samples, unpack_samples
+from muntin.sampling.pause import Pause
 from muntin.sampling.store import SampleStore, ShardSamples
 
 FANOUT = 8
@@ -83,6 +84,7 @@ class Header:
     """The name and the size of the value that holds the samples."""
     falls_back: bool = True
     """Whether windows had to be answered exactly the last time that some closed: then chunks stay in memory."""
+    pause: Pause = field(default_factory=Pause)
 
     @property
     def marks(self) -> Marks:
@@ -96,6 +98,7 @@ class Header:
         content = packed.unpack_header(value)
         segments = tuple(Segment(**each) for each in content.pop("segments"))
         chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
+        content["pause"] = Pause(**content.pop("pause", {}))
         samples = content.pop("samples", None)
         content["samples"] = None if samples is None else (str(samples[0]), int(samples[1]))
         return cls(segments=segments, chunks=chunks, totals=Totals(**content.pop("totals")), **content)
@@ -179,7 +182,8 @@ class PaneStore:
         samples = None if cached is None else cached[1]
         if samples is None and self.header.samples is not None:
             samples = self._values.read(*self.header.samples, partial(unpack_samples, self._plan))
-        samples = samples or ShardSamples.none(self._plan)
+        if samples is None:  # one without tuples may still say what was given up
+            samples = ShardSamples.none(self._plan)
         return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples)
 
     def commit(
@@ -191,6 +195,7 @@ class PaneStore:
         chunks: tuple[Chunk, ...] = (),
         samples: ShardSamples | None = None,
         falls_back: bool = True,
+        pause: Pause | None = None,
     ) -> Header:
         """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
         header = replace(
@@ -202,6 +207,7 @@ class PaneStore:
             chunks=chunks,
             samples=self._write_samples(samples),
             falls_back=falls_back,
+            pause=pause or Pause(),
         )
         header = self._drop_closed(header)
         if added is not None and added.size:
@@ -222,7 +228,7 @@ class PaneStore:
         """One value for all samples of the shard, written anew: a budget bounds it."""
         if self.header.samples is not None:
             self._values.delete(*self.header.samples)
-        if samples is None or not len(samples):
+        if samples is None or samples.is_empty:
             return None
         name, value = f"samples-{uuid.uuid4().hex}", pack_samples(samples)
         self._values.write(name, value)

@@ -81,6 +81,12 @@ class Estimator(ABC):
     def explained(self, policy: Approximation) -> str:
         """What the error means, in words."""
 
+    def foreseen(
+        self, sampled: Int64Array, size: Int64Array, statistics: Mapping[str, Float64Array], policy: Approximation
+    ) -> Float64Array:
+        """What the error of each window is at least, before its sample of so many tuples is drawn."""
+        return np.zeros(len(size))
+
     def least(self, policy: Approximation) -> int:
         """With fewer tuples than this, no window that is much larger can be answered, whatever it holds."""
         return 1
@@ -123,6 +129,16 @@ class QuantileEstimator(OfWhole):
     def explained(self, policy: Approximation) -> str:
         enough = f"{self.least(policy):,} tuples that count are enough for a window of any size"
         return f"the error is that of the rank; {enough}"
+
+    def foreseen(
+        self, sampled: Int64Array, size: Int64Array, statistics: Mapping[str, Float64Array], policy: Approximation
+    ) -> Float64Array:
+        assert isinstance(self.whole, Quantiles)
+        counting = statistics[COUNT].astype(np.int64)
+        confidence = 1 - (1 - policy.confidence) / len(self.whole.probabilities)
+        most = np.minimum(sampled, counting)
+        each = [rank_error(most, counting, p, confidence, policy.error) for p in self.whole.probabilities]
+        return np.asarray(np.max(each, axis=0))
 
     def least(self, policy: Approximation) -> int:
         assert isinstance(self.whole, Quantiles)

@@ -128,14 +128,14 @@ class Samples:
         cuts = Cuts(cuts.key[order], cuts.position[order], cuts.kept[order])
         kept = moved.key >= 0
         moved = moved if kept.all() else moved.take(kept)
-        return moved._with(cuts.take(cuts.key >= 0))._in_order()
+        return moved.with_cuts(cuts.take(cuts.key >= 0))._in_order()
 
     def plus(self, other: Samples) -> Samples:
         """Both together, with the cuts of this one."""
         if not len(other):
             return self
         if not len(self):
-            return other._with(self.cuts)
+            return other.with_cuts(self.cuts)
         columns = [pa.concat_arrays([a, b]) for a, b in zip(self.columns.columns, other.columns.columns, strict=True)]
         return Samples(
             np.concatenate([self.key, other.key]),
@@ -230,7 +230,9 @@ class Samples:
 
     def only(self, needed: BoolArray, cuts: BoolArray) -> Samples:
         """These tuples and these cuts: those that some open window may hold."""
-        return (self if needed.all() else self.take(needed))._with(self.cuts if cuts.all() else self.cuts.take(cuts))
+        return (self if needed.all() else self.take(needed)).with_cuts(
+            self.cuts if cuts.all() else self.cuts.take(cuts)
+        )
 
     def _without(self, needed: BoolArray, dropped: BoolArray, kept: Int64Array) -> Samples:
         if not dropped.any():
@@ -238,9 +240,9 @@ class Samples:
         key, position = self.key[dropped], self.position[dropped]
         last = np.append(run_starts(key)[1:], len(key)) - 1
         cuts = self.cuts.plus(key[last], position[last], kept[key[last]])
-        return self.take(needed)._with(cuts)
+        return self.take(needed).with_cuts(cuts)
 
-    def _with(self, cuts: Cuts) -> Samples:
+    def with_cuts(self, cuts: Cuts) -> Samples:
         return Samples(self.key, self.position, self.priority, self.columns, cuts, self.distinct)
 
     def _in_order(self) -> Samples:

@@ -58,6 +58,11 @@ class ShardSamples:
     def __len__(self) -> int:
         return sum(map(len, self.sets))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be remembered, not even that something was given up."""
+        return not any(len(each) or len(each.cuts) for each in self.sets)
+
     def with_keys_of(self, plan: Plan, table: PaneTable) -> ShardSamples:
         """The same with the codes of a table's keys; what is of keys that the table does not have goes."""
         if self.keys is table.keys:
@@ -91,10 +96,11 @@ class SampleStore:
         number = next(i for i, each in enumerate(self._plan.families) if each is family)
         return number * len(self._sampling.specs) + spec
 
-    def take_in(self, fresh: Tuples, settled: Tuples, epoch: int) -> None:
+    def take_in(self, fresh: Tuples, settled: Tuples, epoch: int, paused: bool = False) -> None:
         """Sample what is new: `fresh` tuples have just arrived, `settled` ones have got their final order.
 
-        `epoch` is a number that no other batch of the shard has, and that a replay of this one has again.
+        `epoch` is a number that no other batch of the shard has, and that a replay of this one has again. In a pause
+        tuples are noted as given up, all of them: windows that hold one have no sample.
         """
         if not self._sampling.specs:
             return
@@ -107,6 +113,9 @@ class SampleStore:
             position = (
                 self._numbers(family, tuples) if isinstance(family, TupleFamily) and family.settles else tuples.time
             )
+            if paused:
+                self._give_up(family, tuples.key, position)
+                continue
             within = positions_in_runs(run_starts(tuples.key), len(tuples))
             identity = position if family.settles else within
             priority = priorities(
@@ -124,11 +133,19 @@ class SampleStore:
                 samples = self._samples[place]
                 if self._has_panes(family):
                     new, cuts = self._first_choice(family, new, kept, samples.cuts)
-                    samples = samples._with(cuts)
+                    samples = samples.with_cuts(cuts)
                 samples = samples.plus(new)
                 self._samples[place] = (
                     self._best_of_panes(family, samples, kept) if self._has_panes(family) else samples
                 )
+
+    def _give_up(self, family: Family, key: Int64Array, position: Int64Array) -> None:
+        last = np.append(run_starts(key)[1:], len(key)) - 1
+        for index in range(len(self._sampling.specs)):
+            place = self._place(family, index)
+            samples = self._samples[place]
+            nothing = np.zeros(len(last), dtype=np.int64)
+            self._samples[place] = samples.with_cuts(samples.cuts.plus(key[last], position[last], nothing))
 
     def _first_choice(self, family: Family, new: Samples, kept: Int64Array, cuts: Cuts) -> tuple[Samples, Cuts]:
         """Of panes with very many new tuples those that may be among the smallest, by a threshold, without sorting."""
@@ -267,7 +284,8 @@ class SampleStore:
         present = np.flatnonzero(held)
         sizes = np.ones(count, dtype=np.int64)
         given = congress(held[present], np.zeros(len(present), dtype=np.int64), share)
-        sizes[present] = np.maximum(rounded_down(given), 1)
+        # A group of which all tuples fit keeps all of them.
+        sizes[present] = np.maximum(np.where(given >= held[present], given, rounded_down(given)), 1)
         return sizes
 
     def _found_online(self, family: Family, spec: int) -> Int64Array:

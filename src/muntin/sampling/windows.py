@@ -34,6 +34,42 @@ class Counted:
     exact: int = 0
     incremental: int = 0
     approximate: int = 0
+    helped: int = 0
+    """Those for which the sample was good enough, all there is among them."""
+    failed: int = 0
+    """Those for which there was one that was not."""
+    read: int = 0
+    """Those for which all tuples had to be read."""
+    sample_bytes: int = 0
+    """What the samples took that windows were answered from."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Windows of keys, with what is known of them before anything is drawn."""
+
+    answers: Answers
+    known: Mapping[str, pa.Array]
+    """The decomposable aggregates, running statistics among them."""
+    size: Int64Array
+    window: Int64Array
+    """Which window each belongs to: one over time has all keys of the shard, as groups."""
+    begin: Int64Array
+    """The positions of its tuples."""
+    end: Int64Array
+    most: Int64Array
+    """How many tuples its sample may have, so that all groups of its window are within the budget."""
+
+    @property
+    def groups(self) -> Int64Array:
+        return np.bincount(self.window)
+
+    def take(self, chosen: Int64Array) -> _Asked:
+        """Some of them, with all groups of their windows."""
+        _, window = np.unique(self.window[chosen], return_inverse=True)
+        begin, end, most = (each[chosen] for each in (self.begin, self.end, self.most))
+        known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
+        return _Asked(self.answers.take(chosen), known, self.size[chosen], window, begin, end, most)
 
 
 class ApproximateWindows:
@@ -53,72 +89,115 @@ class ApproximateWindows:
     def values(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
         size = np.asarray(known[SIZE])
-        count = len(answers.key)
         if not self._sampling.estimators:
-            self.counted.incremental += count
+            self.counted.incremental += len(size)
             return {**known, "quality": told_exactly(self._kind, known, size, INCREMENTAL)}
         if self._sampling.hopeless:
-            return self._all_exact(family, answers, known, size)
-        told = self._estimate(family, answers, known, size)
-        found = {**known}
-        exact = np.flatnonzero(~told.good)
-        holistic = {o.name for o in family.outputs if o.bound.whole is not None}
-        computed: Mapping[str, pa.Array] = {}
-        if len(exact) and holistic:
-            assert self._whole is not None
-            computed = self._whole.values(family, answers.take(exact))
-        for name, estimate in told.estimates.items():
-            kind = next(output.bound.result for output in family.outputs if output.name == name)
-            other = computed[name] if name in holistic and len(exact) else known.get(name)
-            # What decomposable aggregates know exactly anyway, they tell exactly.
-            used = told.good if name in holistic else told.approximate
-            found[name] = _chosen(of_type(estimate.values, kind), other, used, name in holistic)
-        approximate = int(told.approximate.sum())
-        self.counted.approximate += approximate
-        self.counted.exact += count - approximate
-        quality = told_from_samples(self._kind, found, size, told, self._policy.confidence)
-        return {**found, "quality": quality}
+            return self._exact(family, answers, known, size)
+        asked = self._asked(family, answers, known, size)
+        hopeful = self._hopeful(family, asked)
+        if hopeful.all():
+            return self._sampled(family, asked)
+        if not hopeful.any():
+            return self._exact(family, answers, known, size)
+        first, second = np.flatnonzero(hopeful), np.flatnonzero(~hopeful)
+        other = asked.take(second)
+        parts = (
+            self._sampled(family, asked.take(first)),
+            self._exact(family, other.answers, other.known, other.size),
+        )
+        back = pa.array(np.argsort(np.concatenate([first, second])))
+        return {name: pa.concat_arrays([part[name] for part in parts]).take(back) for name in parts[0]}
 
-    def _all_exact(
+    def _exact(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array
     ) -> dict[str, pa.Array]:
+        """The answers that the query gives without approximation."""
         assert self._whole is not None
         self.counted.exact += len(size)
+        self.counted.read += len(size)
         found = {**known, **self._whole.values(family, answers)}
         return {**found, "quality": told_exactly(self._kind, found, size, EXACT)}
 
-    def _estimate(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> Judged:
-        window, groups = self._windows(family, answers)
-        begin, end = self._positions(family, answers)
-        most = self._shares(family, size, window, groups)
-        complete = np.ones(len(size), dtype=bool)
-        sampled = np.zeros(len(size), dtype=np.int64)
+    def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Asked:
+        begin, end = answers.start, answers.end
+        if answers.from_end is not None:
+            assert isinstance(family, TupleFamily)
+            behind = self._samples.settled_counts(family, answers.key)
+            begin, end = behind - answers.from_end[0], behind - answers.from_end[1]
+        window, share = np.arange(len(size)), min(self._samples.budget // len(self._sampling.specs), EVERYTHING)
+        most = np.full(len(size), share)
+        if isinstance(family, TimeFamily) and self._plan.keys:
+            window = _numbered(answers)
+            expected = self._samples.known_groups
+            if expected is None:
+                most = congress(size, window, share)
+            else:  # divided from the start; where other groups have come, it does not go round
+                most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
+        return _Asked(answers, known, size, window, begin, end, most)
+
+    def _hopeful(self, family: Family, asked: _Asked) -> BoolArray:
+        """Which windows may be answered from samples, as far as their sizes tell: the others are not even drawn."""
+        least, sighted = np.zeros(1), np.zeros(len(asked.size), dtype=bool)
+        for name, estimator in self._sampling.estimators.items():
+            samples = self._samples.of(family, self._sampling.spec_of(estimator))
+            limits = samples.cuts.limits(asked.answers.key, asked.begin)
+            sighted |= limits > 0
+            sampled = np.minimum(np.minimum(asked.size, asked.most), limits)
+            error = estimator.foreseen(sampled, asked.size, self._statistics(name, asked.known), self._policy)
+            least = np.maximum(least, self._combined(error, asked))
+        hopeful = np.asarray(least[asked.window] <= self._policy.error)
+        self.counted.failed += int((sighted & ~hopeful).sum())
+        return hopeful
+
+    def _sampled(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
+        """Estimates where they are good enough, and exact answers for the rest."""
+        judged = self._judged(family, asked)
+        exact = np.flatnonzero(~judged.good)
+        holistic = {output.name for output in family.outputs if output.bound.whole is not None}
+        computed: Mapping[str, pa.Array] = {}
+        if len(exact) and holistic:
+            assert self._whole is not None
+            computed = self._whole.values(family, asked.answers.take(exact))
+        found = {**asked.known}
+        for name, estimate in judged.estimates.items():
+            kind = next(output.bound.result for output in family.outputs if output.name == name)
+            estimates = of_type(estimate.values, kind)
+            if name not in holistic:  # what panes know exactly anyway is told exactly where the sample has no error
+                found[name] = picked(estimates, asked.known[name], judged.approximate)
+            else:
+                found[name] = _with_others(estimates, computed.get(name), judged.good)
+        approximate = int(judged.approximate.sum())
+        self.counted.helped += len(asked.size) - len(exact)
+        self.counted.failed += len(exact)
+        self.counted.read += len(exact)
+        self.counted.approximate += approximate
+        self.counted.exact += len(asked.size) - approximate
+        quality = told_from_samples(self._kind, found, asked.size, judged, self._policy.confidence)
+        return {**found, "quality": quality}
+
+    def _judged(self, family: Family, asked: _Asked) -> Judged:
+        """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
+        size = asked.size
+        complete, sampled = np.ones(len(size), dtype=bool), np.zeros(len(size), dtype=np.int64)
         seen: list[Seen] = []
         for number, spec in enumerate(self._sampling.specs):
-            drawn = self._samples.of(family, number).windows(answers.key, begin, end, most)
+            samples = self._samples.of(family, number)
+            drawn = samples.windows(asked.answers.key, asked.begin, asked.end, asked.most)
             sizes = drawn.sizes
             whole = sizes < drawn.most if spec.of is not None else sizes >= size
             complete &= whole
             sampled += sizes
             seen.append(_seen(drawn, sizes, size, whole, self._policy))
-        estimates, worst = {}, np.zeros(len(groups))
+            self.counted.sample_bytes += seen[-1].held.tuples.nbytes
+        estimates, worst = {}, np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
             of = seen[self._sampling.spec_of(estimator)]
-            estimates[name] = estimator.estimate(replace(of, statistics=self._statistics(name, known)))
-            worst = np.maximum(worst, self._combined(estimates[name].error, window, groups))
-        good = worst[window] <= self._policy.error
-        return Judged(estimates, worst[window], good, np.minimum(sampled, size), complete & good)
-
-    def _shares(self, family: Family, size: Int64Array, window: Int64Array, groups: Int64Array) -> Int64Array:
-        """How many tuples the sample of each group may have, so that all of a window are within the budget."""
-        share = min(self._samples.budget // len(self._sampling.specs), EVERYTHING)
-        if not isinstance(family, TimeFamily) or not self._plan.keys:
-            return np.full(len(size), share)
-        expected = self._samples.known_groups
-        if expected is None:
-            return congress(size, window, share)
-        # Divided from the start; where other groups have come, it does not go round.
-        return np.where(groups[window] <= expected, share // max(expected, 1), 0)
+            estimates[name] = estimator.estimate(replace(of, statistics=self._statistics(name, asked.known)))
+            worst = np.maximum(worst, self._combined(estimates[name].error, asked))
+        error = worst[asked.window]
+        good = error <= self._policy.error
+        return Judged(estimates, error, good, np.minimum(sampled, size), complete & good)
 
     def _statistics(self, name: str, known: Mapping[str, pa.Array]) -> dict[str, Float64Array]:
         """The running statistics of an aggregate, which the panes of each window know."""
@@ -126,31 +205,23 @@ class ApproximateWindows:
         own = {statistic: known[at] for at, (output, statistic) in hidden if output == name}
         return {each: values.numbers(of.fill_null(0) if of.null_count else of) for each, of in own.items()}
 
-    def _combined(self, error: Float64Array, window: Int64Array, groups: Int64Array) -> Float64Array:
+    def _combined(self, error: Float64Array, asked: _Asked) -> Float64Array:
         """One error for the groups of each window: their mean (the paper's L1), or the largest."""
+        groups = asked.groups
         if self._policy.combine == "max":
             largest = np.zeros(len(groups))
-            np.maximum.at(largest, window, error)
+            np.maximum.at(largest, asked.window, error)
             return largest
-        return np.asarray(np.bincount(window, weights=error, minlength=len(groups)) / groups)
+        return np.asarray(np.bincount(asked.window, weights=error) / groups)
 
-    def _windows(self, family: Family, answers: Answers) -> tuple[Int64Array, Int64Array]:
-        """Which window each answer belongs to, and how many groups those have: a window over time has all keys."""
-        if not isinstance(family, TimeFamily) or not self._plan.keys:
-            return np.arange(len(answers.key)), np.ones(len(answers.key), dtype=np.int64)
-        order = np.lexsort((answers.window, answers.model))
-        starts = run_starts(answers.model[order], answers.window[order])
-        groups = np.diff(starts, append=len(order))
-        window = np.empty(len(order), dtype=np.int64)
-        window[order] = np.repeat(np.arange(len(starts)), groups)
-        return window, groups
 
-    def _positions(self, family: Family, answers: Answers) -> tuple[Int64Array, Int64Array]:
-        if answers.from_end is None:
-            return answers.start, answers.end
-        assert isinstance(family, TupleFamily)
-        behind = self._samples.settled_counts(family, answers.key)
-        return behind - answers.from_end[0], behind - answers.from_end[1]
+def _numbered(answers: Answers) -> Int64Array:
+    """Which window over time each answer belongs to, from 0."""
+    order = np.lexsort((answers.window, answers.model))
+    starts = run_starts(answers.model[order], answers.window[order])
+    window = np.empty(len(order), dtype=np.int64)
+    window[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    return window
 
 
 def is_hidden(name: str) -> bool:
@@ -167,14 +238,10 @@ def _seen(drawn: Drawn, sizes: Int64Array, size: Int64Array, whole: BoolArray, p
     return Seen(held, sizes, size, {}, policy.confidence, policy.error, largest)
 
 
-def _chosen(estimates: pa.Array, exact: pa.Array | None, good: BoolArray, only_others: bool) -> pa.Array:
-    """The estimates where they are good, else the exact answers, which may be there for the other windows only."""
-    if good.all():
+def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:
+    """The estimates where they are good, and the exact answers, which are of the other windows only."""
+    if exact is None:
         return estimates
-    assert exact is not None
-    if not only_others:
-        return picked(estimates, exact, good)
-    both = pa.concat_arrays([estimates, exact])
     place = np.arange(len(good))
-    place[~good] = len(good) + np.arange(int((~good).sum()))
-    return both.take(pa.array(place))
+    place[~good] = len(good) + np.arange(len(exact))
+    return pa.concat_arrays([estimates, exact]).take(pa.array(place))

@@ -59,6 +59,8 @@ class Progress:
     """Throughput: the input rows of the batch by its time."""
     answer_nanoseconds: int = 0
     """How long the shards together took in the last batch from closed windows to their results."""
+    answer_bytes: int = 0
+    """What the tuples, or the samples, took that the windows of the last batch were answered from."""
     panes: int = 0
     """Panes of keys that open windows still need."""
     tuples: int = 0

@@ -42,6 +42,7 @@ class ShardMetrics:
     cache_hits: int = 0
     cache_misses: int = 0
     answer_nanoseconds: int = 0
+    answer_bytes: int = 0
     exact_windows: int = 0
     approximate_windows: int = 0
     sample_tuples: int = 0
@@ -95,19 +96,28 @@ class WindowStage:
         arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
         taken = absorb(self.plan, before, arrived_table, closed, now)
-        table, added, samples = None, None, None
+        table, added, samples, pause = None, None, None, self.store.header.pause
+        falls_back = self.store.header.falls_back
         chunks = self.store.chunks(now.settled)
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
             sampled = self.store.sampled(taken.table)
-            whole = whole_windows(self.plan, taken, now, chunks, sampled, epoch=self.store.header.totals.rows)
+            paused = pause.is_on(now.settled)
+            whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
             for batch in answers(self.plan, taken, closed, now, whole):
                 self.metrics.answer_nanoseconds += perf_counter_ns() - begin
                 counted = replace(counted, results=counted.results + batch.num_rows)
                 yield batch
                 begin = perf_counter_ns()
-            counted = told_how(counted, whole)
+            self.metrics.answer_bytes = 0 if whole is None else whole.read_bytes
+            if whole is not None and whole.approximate is not None:
+                told = whole.approximate.counted
+                self.metrics.answer_bytes += told.sample_bytes
+                if told.exact or told.approximate:
+                    falls_back = told.read > 0
+                counted = replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
+                pause = pause.after(now.settled, told.helped, told.failed)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
             if self.plan.keeps_chunks:
@@ -116,12 +126,9 @@ class WindowStage:
             table = compacted(self.plan.layout, table)
             samples = None if samples is None else samples.with_keys_of(self.plan, table)
         counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
-        falls_back = self.store.header.falls_back
-        if counted.exact_windows or counted.approximate_windows:
-            falls_back = counted.exact_windows > 0
         if self.plan.samples and not falls_back:
             chunks.leave_to_state()
-        header = self.store.commit(table, added, now, counted, chunks.chunks, samples, falls_back)
+        header = self.store.commit(table, added, now, counted, chunks.chunks, samples, falls_back, pause)
         self.metrics.count(counted, header.totals)
         self._measure(table, header, chunks)
         self.metrics.sample_tuples = 0 if samples is None else len(samples)
@@ -266,6 +273,7 @@ def whole_windows(
     chunks: ChunkStore | None,
     sampled: SampleStore | None,
     epoch: int = 0,
+    paused: bool = False,
 ) -> WholeWindows | None:
     """What answers windows from their tuples or from samples of them, if the query needs that."""
     if not plan.whole and sampled is None:
@@ -273,17 +281,9 @@ def whole_windows(
     whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
     if sampled is not None:
         if taken.fresh is not None and taken.settled is not None:
-            sampled.take_in(taken.fresh, taken.settled, epoch)
+            sampled.take_in(taken.fresh, taken.settled, epoch, paused)
         whole.approximate = ApproximateWindows(plan, sampled, whole)
     return whole
-
-
-def told_how(counted: Totals, whole: WholeWindows | None) -> Totals:
-    """The counters with how many windows were answered exactly from tuples, and how many from samples."""
-    if whole is None or whole.approximate is None:
-        return counted
-    told = whole.approximate.counted
-    return replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
 
 
 def answers(

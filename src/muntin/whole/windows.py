@@ -50,6 +50,8 @@ class WholeWindows:
         self._settled = settled
         self._chunks = chunks
         self._gathered: _Gathered | None = None
+        self.read_bytes = 0
+        """What the tuples took that windows were answered from."""
         self.approximate: ApproximateWindows | None = None
         """Answers windows from samples, where the query allows it."""
 
@@ -127,6 +129,7 @@ class WholeWindows:
                     continue
                 gathered = self._gather(answers.take(chosen), of_keys)
             tuples, index = gathered.of(self._plan, family)
+            self.read_bytes += tuples.nbytes
             for model in np.unique(answers.model[chosen]):
                 at = chosen[answers.model[chosen] == model]
                 begin, end = self._ranges(index, answers.take(at))
