@@ -92,7 +92,7 @@ def without_quality(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "quality"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(plans(), STEPS, LIMITS, PATIENCE)
 def test_what_is_not_approximate_is_what_the_query_without_it_says(
     both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int], patience: int
@@ -136,7 +136,7 @@ def _is_over_time(plan: Plan, title: str) -> bool:
     return over_time is not None and any(window.title == title for window in over_time.models)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(plans(), STEPS, LIMITS, PATIENCE)
 def test_replays_and_cold_starts_give_the_same_samples(
     both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int], patience: int
@@ -153,7 +153,7 @@ def told(found: Found) -> list[list[str]]:
     return [sorted(map(repr, shard)) for shard in found[0]]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(plans(), STEPS)
 def test_giving_tuples_up_changes_no_answer_where_budgets_do_not_change(
     both: tuple[Plan, Plan], steps: list[Step]

@@ -64,7 +64,7 @@ def unique(batches: list[Batch]) -> list[Batch]:
     return changed
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(BATCHES, st.booleans())
 def test_a_window_has_the_smallest_priorities_of_all_its_tuples(batches: list[Batch], distinct: bool) -> None:
     everything: list[tuple[int, int, int]] = []

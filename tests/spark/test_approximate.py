@@ -101,7 +101,7 @@ def test_groups_all_appear_and_share_the_budget(feed: Feed) -> None:
 
 
 def test_what_falls_back_is_the_same_to_the_last_bit(feed: Feed) -> None:
-    for window in (SLIDING, W.count(700, 300), W.session("50 milliseconds")):
+    for window in (SLIDING, W.count(700, 300)):
         query = over(feed.table(), window, by=("k",)).agg(q=A.quantile("x", [0.1, 0.7]), d=A.count_distinct("n"))
         exact = {(row["window"], row["k"]): row for row in query.to_df().collect()}
         for row in query.approximate(2, 0.01).to_df().collect():
