@@ -136,16 +136,16 @@ class Plan:
         """
         if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
             return None
-        if self.samples:
-            return None  # no tuple waits in memory for others: that is what the budget is for
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
     def complete_until(self, settled: int) -> int:
         """Up to where chunks are complete when tuples are settled up to a time."""
+        if self.samples and not self.settles:
+            return NEVER_MORE  # no tuple waits in memory for others: that is what the budget is for
         length = self.chunk_length
-        if length is None:
-            return NEVER_MORE if self.samples and not self.settles else settled
+        if length is None or self.samples:
+            return settled
         return (settled - self.grid.offset) // length * length + self.grid.offset
 
     @property

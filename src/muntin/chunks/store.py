@@ -120,12 +120,16 @@ class ChunkStore:
         if length is None:
             self._add(table, order, tier=0)
             return
-        stretch = np.where(time < already, -1, (time - already) // length)
+        if self._plan.samples:  # written as they come, in pieces that no window needs a part of
+            stretch = (time - self._plan.grid.offset) // length
+        else:
+            stretch = np.where(time < already, -1, (time - already) // length)
         by_stretch = np.argsort(stretch, kind="stable")
         order, stretch = order[by_stretch], stretch[by_stretch]
         starts = run_starts(stretch)
         for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
-            self._add(table, order[begin:end], tier=0 if stretch[begin] < 0 else None)
+            is_piece = self._plan.samples or stretch[begin] < 0
+            self._add(table, order[begin:end], tier=0 if is_piece else None)
 
     def _add(self, table: PaneTable, order: Int64Array, tier: int | None) -> None:
         assert table.tuples is not None
@@ -184,11 +188,22 @@ class ChunkStore:
     def _fold(self) -> None:
         """Fold pieces while there are `FANOUT` of one tier."""
         while True:
-            tiers = [chunk.tier for chunk in self.chunks if chunk.tier is not None]
-            full = next((tier for tier in tiers if tiers.count(tier) >= FANOUT), None)
+            alike: dict[tuple[int, int], list[Chunk]] = {}
+            for chunk in self.chunks:
+                if chunk.tier is not None:
+                    alike.setdefault((chunk.tier, self._stretch(chunk)), []).append(chunk)
+            full = next(((tier, pieces) for (tier, _), pieces in alike.items() if len(pieces) >= FANOUT), None)
             if full is None:
                 return
-            self.rewrite([chunk for chunk in self.chunks if chunk.tier == full], tier=full + 1)
+            tier, pieces = full
+            self.rewrite(pieces, tier=tier + 1)
+
+    def _stretch(self, chunk: Chunk) -> int:
+        """Pieces of different stretches stay apart, where all tuples come as pieces."""
+        length = self._plan.chunk_length
+        if length is None or not self._plan.samples:
+            return 0
+        return (chunk.first - self._plan.grid.offset) // length
 
     def rewrite(
         self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None

@@ -174,7 +174,7 @@ class PaneStore:
     def _cached(self) -> tuple[PaneTable, ShardSamples | None] | None:
         return self._cache.get(self._query, self._shard, self.header.version)
 
-    def sampled(self, table: PaneTable) -> SampleStore | None:
+    def sampled(self, table: PaneTable, now: Marks) -> SampleStore | None:
         """The samples beside a table, which has just been added to; None if the query has none."""
         if self._plan.sampling is None:
             return None
@@ -184,7 +184,7 @@ class PaneStore:
             samples = self._values.read(*self.header.samples, partial(unpack_samples, self._plan))
         if samples is None:  # one without tuples may still say what was given up
             samples = ShardSamples.none(self._plan)
-        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples)
+        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples, now)
 
     def commit(
         self,

@@ -146,18 +146,21 @@ class Samples:
             self.distinct,
         )._in_order()
 
-    def best_of_panes(self, pane: Int64Array, kept: Int64Array) -> Samples:
+    def best_of_panes(self, pane: Int64Array, kept: Int64Array, touched: BoolArray | None = None) -> Samples:
         """Of every pane of a key the tuples with the smallest priorities, `kept[key]` of them.
 
-        `pane` says which pane each tuple is in; it grows along the tuples of a key.
+        `pane` says which pane each tuple is in; it grows along the tuples of a key. Only the panes of tuples that are
+        `touched` are looked at.
         """
         starts = run_starts(self.key, pane)
         lengths = np.diff(starts, append=len(self))
-        too_many = lengths > kept[self.key[starts]]
-        if not (self.distinct or too_many.any()):
+        asked = (lengths > kept[self.key[starts]]) | self.distinct
+        if touched is not None and len(starts):
+            asked &= touched[starts]
+        if not asked.any():
             return self
         # Only panes that have too many tuples need sorting; most have been through this before.
-        order = np.flatnonzero(np.repeat(too_many | self.distinct, lengths))
+        order = np.flatnonzero(np.repeat(asked, lengths))
         order = order[np.lexsort((self.priority[order], pane[order], self.key[order]))]
         needed, dropped = np.ones(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
         needed[order] = False

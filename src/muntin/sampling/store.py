@@ -26,7 +26,7 @@ from muntin.families.time import TimeFamily
 from muntin.panes import keys as key_codes
 from muntin.panes.grid import last_ends
 from muntin.panes.marks import Marks
-from muntin.panes.table import PaneTable, merged_keys
+from muntin.panes.table import Leaves, PaneTable, merged_keys
 from muntin.panes.tuples import Tuples
 from muntin.sampling.allocation import congress, rounded_down
 from muntin.sampling.plan import SamplingPlan
@@ -80,10 +80,16 @@ def _no_keys(plan: Plan) -> pa.RecordBatch:
 class SampleStore:
     """The samples of one shard, for one batch."""
 
-    def __init__(self, plan: Plan, shard: int, table: PaneTable, samples: ShardSamples) -> None:
-        """`table` is all there is, what has just arrived included; `shard` is its place among the plan's shards."""
+    def __init__(self, plan: Plan, shard: int, table: PaneTable, samples: ShardSamples, now: Marks) -> None:
+        """`table` is all there is, what has just arrived included; `shard` is its place among the plan's shards.
+
+        Shares go by what is open at `now`. So batches without rows, which a stream may have or not, make no difference
+        to the samples.
+        """
         assert plan.sampling is not None
         self._plan = plan
+        self._now = now
+        self._has_new = False
         self._sampling: SamplingPlan = plan.sampling
         self._table = table
         self.known_groups = self._sampling.groups_of_shard[shard] if self._sampling.groups_of_shard else None
@@ -109,6 +115,7 @@ class SampleStore:
             tuples = tuples.take(tuples.of_family(number))
             if not len(tuples):
                 continue
+            self._has_new = True
             tuples = tuples.in_order(family.window.column if isinstance(family, DeltaFamily) else None)
             position = (
                 self._numbers(family, tuples) if isinstance(family, TupleFamily) and family.settles else tuples.time
@@ -135,9 +142,9 @@ class SampleStore:
                     new, cuts = self._first_choice(family, new, kept, samples.cuts)
                     samples = samples.with_cuts(cuts)
                 samples = samples.plus(new)
-                self._samples[place] = (
-                    self._best_of_panes(family, samples, kept) if self._has_panes(family) else samples
-                )
+                if self._has_panes(family):
+                    samples = self._best_of_panes(family, samples, new, kept)
+                self._samples[place] = samples
 
     def _give_up(self, family: Family, key: Int64Array, position: Int64Array) -> None:
         last = np.append(run_starts(key)[1:], len(key)) - 1
@@ -163,9 +170,10 @@ class SampleStore:
         last = starts + lengths - 1
         return new.take(chosen), cuts.plus(new.key[starts[cut]], new.position[last[cut]], wanted[cut])
 
-    def _best_of_panes(self, family: Family, samples: Samples, kept: Int64Array) -> Samples:
-        pane = self._panes(family, samples)
-        samples = samples.best_of_panes(pane, kept)
+    def _best_of_panes(self, family: Family, samples: Samples, new: Samples, kept: Int64Array) -> Samples:
+        """Of panes with new tuples the smallest; the others have been through this."""
+        pane, touched = self._panes(family, samples), self._panes(family, new)
+        samples = samples.best_of_panes(pane, kept, _among(samples.key, pane, new.key, touched))
         if not isinstance(family, TimeFamily) or not self._plan.keys or not len(samples):
             return samples
         # More groups than the budget: windows over such a pane are answered exactly, and need no sample.
@@ -175,23 +183,17 @@ class SampleStore:
         return samples.without_panes(full) if full.any() else samples
 
     def prune(self, table: PaneTable, closed: Marks, now: Marks) -> ShardSamples:
-        """What windows may need that have not closed; `table` is without what they do not need, with the same keys.
-
-        Where time has not moved on there is nothing to find.
-        """
+        """What windows may need that have not closed; `table` is without what they do not need, with the same keys."""
         pruned = []
         for family in self._plan.families:
             before = now.watermark if isinstance(family, TimeFamily) else NEVER_MORE
-            if family.mark(now) == family.mark(closed):
-                first = self._place(family, 0)
-                pruned += self._samples[first : first + len(self._sampling.specs)]
-                continue
             for index in range(len(self._sampling.specs)):
                 samples = self._samples[self._place(family, index)]
-                needed = self._needed(family, table, samples.key, samples.position, now)
-                cuts = self._needed(family, table, samples.cuts.key, samples.cuts.position, now)
-                samples = samples.only(needed, cuts)
-                if not isinstance(family, SessionFamily):
+                if family.mark(now) != family.mark(closed):
+                    needed = self._needed(family, table, samples.key, samples.position, now)
+                    cuts = self._needed(family, table, samples.cuts.key, samples.cuts.position, now)
+                    samples = samples.only(needed, cuts)
+                if self._has_new and not isinstance(family, SessionFamily):
                     samples = samples.best_of_later(before, self.sizes(family, index))
                 pruned.append(samples)
         return ShardSamples(table.keys, tuple(pruned))
@@ -279,14 +281,23 @@ class SampleStore:
             return np.full(count, share)
         if self.known_groups is not None:
             return np.full(count, share // max(self.known_groups, 1))
-        leaves = family.own(self._table)[0]
+        leaves = self._open_leaves(family)
         held = np.bincount(leaves.key, weights=leaves.state[0], minlength=count).astype(np.int64)
         present = np.flatnonzero(held)
-        sizes = np.ones(count, dtype=np.int64)
+        # A late tuple may be of a group that has nothing else open.
+        sizes = np.full(count, max(share // max(len(present), 1), 1))
         given = congress(held[present], np.zeros(len(present), dtype=np.int64), share)
         # A group of which all tuples fit keeps all of them.
         sizes[present] = np.maximum(np.where(given >= held[present], given, rounded_down(given)), 1)
         return sizes
+
+    def _open_leaves(self, family: Family) -> Leaves:
+        """Without those of windows that close with this batch."""
+        leaves = family.own(self._table)[0]
+        if not isinstance(family, TimeFamily):
+            return leaves
+        mask = family.open([leaves], self._now.watermark)[0]
+        return leaves if mask.all() else leaves.take(mask)
 
     def _found_online(self, family: Family, spec: int) -> Int64Array:
         """As many tuples as the estimators would need for what is known of each key: SPEAr leaves this for later."""
@@ -302,7 +313,7 @@ class SampleStore:
 
     def statistics_of_keys(self, family: Family) -> tuple[Float64Array, Mapping[tuple[str, str], Float64Array]]:
         """The running statistics of every key, over all panes that are open."""
-        leaf_set, leaves = family.leaf_sets[0], family.own(self._table)[0]
+        leaf_set, leaves = family.leaf_sets[0], self._open_leaves(family)
         count = self._table.keys.num_rows
         starts = run_starts(leaves.key)
         reduced = leaf_set.reduce(leaves.state, starts) if len(starts) else leaves.state
@@ -318,6 +329,13 @@ class SampleStore:
                 per_key[leaves.key[starts]] = values.numbers(lowered.fill_null(0))
                 found[at] = per_key
         return size, found
+
+
+def _among(key: Int64Array, pane: Int64Array, new_key: Int64Array, new_pane: Int64Array) -> BoolArray:
+    """Which tuples are in one of the new tuples' panes."""
+    first = min(int(pane.min(initial=0)), int(new_pane.min(initial=0)))
+    span = max(int(pane.max(initial=0)), int(new_pane.max(initial=0))) - first + 1
+    return np.isin(key * span + (pane - first), new_key * span + (new_pane - first))
 
 
 def _distinct(tuples: Tuples, position: Int64Array, inputs: Sequence[str], seed: int) -> Samples:

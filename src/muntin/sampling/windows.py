@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from muntin.whole.windows import WholeWindows
 
 
+FEW = 64
+"""For fewer windows of keys than this, to find out beforehand whether a sample can do costs as much as to draw it."""
+
+
 @dataclass
 class Counted:
     """How many windows of keys were answered in which way, in one batch."""
@@ -95,6 +99,9 @@ class ApproximateWindows:
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
+        if len(size) < FEW:
+            sighted = self._samples.of(family, 0).cuts.limits(answers.key, asked.begin) > 0
+            return self._sampled(family, asked) if sighted.any() else self._exact(family, answers, known, size)
         hopeful = self._hopeful(family, asked)
         if hopeful.all():
             return self._sampled(family, asked)
@@ -169,7 +176,9 @@ class ApproximateWindows:
                 found[name] = _with_others(estimates, computed.get(name), judged.good)
         approximate = int(judged.approximate.sum())
         self.counted.helped += len(asked.size) - len(exact)
-        self.counted.failed += len(exact)
+        if len(exact):
+            limits = self._samples.of(family, 0).cuts.limits(asked.answers.key[exact], asked.begin[exact])
+            self.counted.failed += int((limits > 0).sum())
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate

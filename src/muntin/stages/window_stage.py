@@ -101,7 +101,7 @@ class WindowStage:
         chunks = self.store.chunks(now.settled)
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
-            sampled = self.store.sampled(taken.table)
+            sampled = self.store.sampled(taken.table, now)
             paused = pause.is_on(now.settled)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
@@ -334,7 +334,7 @@ def answer_table(
         metrics.bad_rows += taken.bad_rows
         sampled = None
         if plan.sampling is not None:
-            sampled = SampleStore(plan, plan.shards.index(shard), taken.table, ShardSamples.none(plan))
+            sampled = SampleStore(plan, plan.shards.index(shard), taken.table, ShardSamples.none(plan), ALL_TIMES[0])
         whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
         for batch in answers(plan, taken, *ALL_TIMES, whole):
             metrics.results += batch.num_rows
