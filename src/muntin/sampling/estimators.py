@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, gammaincinv, stdtrit
 
-from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.arrays import Float64Array, Int64Array
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,3 @@ def deviate(sampled: Int64Array, confidence: float) -> Float64Array:
 def unsampled(sampled: Int64Array, size: Int64Array) -> Float64Array:
     """The finite-population correction: the share of a window that is not in its sample."""
     return np.asarray(1 - sampled / np.maximum(size, 1))
-
-
-def is_known(interval: Interval) -> BoolArray:
-    return ~np.isnan(interval.value)

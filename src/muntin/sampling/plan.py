@@ -12,7 +12,7 @@ from muntin.aggregates import values
 from muntin.aggregates.aggregate import Bound
 from muntin.errors import MuntinError
 from muntin.panes import keys as key_codes
-from muntin.sampling.estimated import Estimator
+from muntin.sampling.estimated import DistinctEstimator, Estimator
 from muntin.sampling.policy import Approximation
 from muntin.sampling.samples import Samples
 
@@ -29,7 +29,7 @@ class SampleSpec:
     """One of the samples that are kept: of tuples with these columns, or of the distinct values of a column."""
 
     columns: tuple[str, ...]
-    of: Estimator | None = None
+    of: DistinctEstimator | None = None
     """The estimator whose distinct values are sampled."""
 
     def empty(self, types: Mapping[str, pa.DataType]) -> Samples:
@@ -104,7 +104,7 @@ def make(
     if policy.is_auto and any(bound.own_estimate for bound in aggregates.values()):
         raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")
     specs = [SampleSpec(columns)] if of_tuples else []
-    specs += [SampleSpec((), each) for each in estimators.values() if each.distinct]
+    specs += [SampleSpec((), each) for each in estimators.values() if isinstance(each, DistinctEstimator)]
     hidden = {name: of for name, (of, _) in statistics(estimators).items()}
     if policy.budget_bytes is not None:
         for column in columns:

@@ -73,14 +73,13 @@ def _least_behind(key: Int64Array, kept: Int64Array) -> Int64Array:
     """For each, the least that is kept by those of its key behind it."""
     starts = run_starts(key)
     # Keys that come first get the larger values when read from the end, so that one sweep serves all keys.
-    rank = np.unique(kept, return_inverse=True)[1]
+    distinct, rank = np.unique(kept, return_inverse=True)
     run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(key)))
-    stacked = run * (int(rank.max()) + 2) + rank
+    stacked = run * (len(distinct) + 1) + rank
     least = np.minimum.accumulate(stacked[::-1])[::-1]
     behind = np.append(least[1:], np.iinfo(np.int64).max)
     last = np.append(run[1:] != run[:-1], True)
-    distinct = np.unique(kept)
-    value = distinct[np.clip(behind - run * (int(rank.max()) + 2), 0, len(distinct) - 1)]
+    value = distinct[np.clip(behind - run * (len(distinct) + 1), 0, len(distinct) - 1)]
     return np.where(last, EVERYTHING, value)
 
 
@@ -183,7 +182,7 @@ class Samples:
             return self
         samples = self._latest_of_equals(before) if self.distinct else self
         at, end = np.arange(len(samples)), samples._end_of_key(before)
-        smaller = samples._surely_smaller(at, end)
+        smaller = samples._surely_smaller(end)
         asked = np.flatnonzero((smaller < kept[samples.key]) & (at + 1 < end))
         # The k smallest tuples behind any other are never given up: to count among what is left is to count them all.
         left = np.flatnonzero(smaller < kept[samples.key])
@@ -201,7 +200,7 @@ class Samples:
         settled = np.add.reduceat((self.position < before).astype(np.int64), starts)
         return np.repeat(starts + settled, np.diff(starts, append=len(self)))
 
-    def _surely_smaller(self, at: Int64Array, end: Int64Array) -> Int64Array:
+    def _surely_smaller(self, end: Int64Array) -> Int64Array:
         """For every tuple, at least how many behind it, before `end`, have smaller priorities.
 
         Of those with a priority below the power of two that its own is not below, a binary search tells how many.

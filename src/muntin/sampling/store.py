@@ -6,7 +6,7 @@ tuples, or of the distinct values of a column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +32,8 @@ from muntin.sampling.allocation import congress, rounded_down
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.priority import priorities, value_priorities
 from muntin.sampling.samples import Cuts, Samples
+from muntin.whole.function import Whole
+from muntin.whole.held import Held
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
@@ -136,7 +138,7 @@ class SampleStore:
                         tuples.key, position, priority, tuples.columns.select(list(spec.columns)), Cuts.none()
                     )
                 else:
-                    new = _distinct(tuples, position, spec.of.inputs, self._sampling.policy.seed)
+                    new = _distinct(tuples, position, spec.of.whole, self._sampling.policy.seed)
                 samples = self._samples[place]
                 if self._has_panes(family):
                     new, cuts = self._first_choice(family, new, kept, samples.cuts)
@@ -302,7 +304,7 @@ class SampleStore:
     def _found_online(self, family: Family, spec: int) -> Int64Array:
         """As many tuples as the estimators would need for what is known of each key: SPEAr leaves this for later."""
         count = self._table.keys.num_rows
-        size, statistics = self.statistics_of_keys(family)
+        size, statistics = self._statistics_of_keys(family)
         wanted = self._sampling.specs[spec]
         needed = np.ones(count, dtype=np.int64)
         for name, estimator in self._sampling.estimators.items():
@@ -311,7 +313,7 @@ class SampleStore:
                 needed = np.maximum(needed, estimator.needed(self._sampling.policy, size, known))
         return rounded_down(np.minimum(needed, 1 << 40) * 5 // 4 + 1)
 
-    def statistics_of_keys(self, family: Family) -> tuple[Float64Array, Mapping[tuple[str, str], Float64Array]]:
+    def _statistics_of_keys(self, family: Family) -> tuple[Float64Array, Mapping[tuple[str, str], Float64Array]]:
         """The running statistics of every key, over all panes that are open."""
         leaf_set, leaves = family.leaf_sets[0], self._open_leaves(family)
         count = self._table.keys.num_rows
@@ -338,17 +340,12 @@ def _among(key: Int64Array, pane: Int64Array, new_key: Int64Array, new_pane: Int
     return np.isin(key * span + (pane - first), new_key * span + (new_pane - first))
 
 
-def _distinct(tuples: Tuples, position: Int64Array, inputs: Sequence[str], seed: int) -> Samples:
-    """One tuple of every value of a key at a time; the others could never be told from it."""
-    column = tuples.columns.column(inputs[0])
-    mask = np.ones(len(tuples), dtype=bool)
-    valid = values.valid_mask(column)
-    if valid is not None:
-        mask &= valid
-    for name in inputs[1:]:
-        mask &= np.asarray(values.filled(tuples.columns.column(name)))
-    chosen = np.flatnonzero(mask)
-    column = key_codes.normalised(column.take(pa.array(chosen)))
+def _distinct(tuples: Tuples, position: Int64Array, whole: Whole, seed: int) -> Samples:
+    """Tuples for their values: equal ones have one priority, and stand for the same."""
+    nobody = np.zeros(0, dtype=np.int64)
+    counts = Held(tuples, nobody, nobody).mask((whole.column,), whole.where)
+    chosen = np.arange(len(tuples)) if counts is None else np.flatnonzero(counts)
+    column = key_codes.normalised(tuples.columns.column(whole.column).take(pa.array(chosen)))
     priority = value_priorities(key_codes.hashes([column], len(chosen)), seed)
     nothing = pa.RecordBatch.from_arrays([], names=[])
     return Samples(tuples.key[chosen], position[chosen], priority, nothing, Cuts.none(), distinct=True)

@@ -36,7 +36,6 @@ class Counted:
     """How many windows of keys were answered in which way, in one batch."""
 
     exact: int = 0
-    incremental: int = 0
     approximate: int = 0
     helped: int = 0
     """Those for which the sample was good enough, all there is among them."""
@@ -94,7 +93,6 @@ class ApproximateWindows:
         """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
         size = np.asarray(known[SIZE])
         if not self._sampling.estimators:
-            self.counted.incremental += len(size)
             return {**known, "quality": told_exactly(self._kind, known, size, INCREMENTAL)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
