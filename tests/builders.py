@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
@@ -24,6 +24,7 @@ from muntin.families.family import Output
 from muntin.panes import store
 from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
+from muntin.panes.values import MemoryState
 from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
 from muntin.stages import pane_stage
@@ -257,32 +258,6 @@ def answer(plan: Plan, batches: Iterable[Sequence[Row]]) -> Iterator[list[tuple[
     """A table through both stages: the results of every shard."""
     for share in by_shard(plan, pack(plan, batches)).values():
         yield read(plan, answer_table(plan, share))[0]
-
-
-@dataclass
-class MemoryState:
-    """A state backend in memory."""
-
-    header: bytes | None = None
-    values: dict[str, bytes] = field(default_factory=dict)
-
-    def read_header(self) -> bytes | None:
-        return self.header
-
-    def write_header(self, value: bytes) -> None:
-        self.header = value
-
-    def read(self, name: str) -> bytes | None:
-        return self.values.get(name)
-
-    def write(self, name: str, value: bytes) -> None:
-        self.values[name] = value
-
-    def delete(self, name: str) -> None:
-        del self.values[name]
-
-    def copy(self) -> MemoryState:
-        return MemoryState(self.header, dict(self.values))
 
 
 Found: TypeAlias = tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]

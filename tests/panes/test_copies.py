@@ -11,7 +11,8 @@ from muntin.panes import copies, values
 from muntin.panes.copies import LocalCopies, forget, query_folder
 from muntin.panes.marks import Marks
 from muntin.panes.store import HotCache, PaneStore, Totals
-from tests.builders import MemoryState, lift, make_plan, pane_values, row, sliding
+from muntin.panes.values import MemoryState
+from tests.builders import lift, make_plan, pane_values, row, sliding
 
 
 @pytest.fixture(autouse=True)

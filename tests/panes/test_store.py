@@ -11,10 +11,11 @@ from muntin.panes import store as stores
 from muntin.panes.marks import Marks
 from muntin.panes.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.panes.table import merge
+from muntin.panes.values import MemoryState
 from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from tests import naive, strategies
-from tests.builders import MemoryState, check_panes, lift, make_plan, naive_pane_values, pane_values, row, sliding
+from tests.builders import check_panes, lift, make_plan, naive_pane_values, pane_values, row, sliding
 from tests.naive import Row
 
 PLAN = make_plan([sliding(10, 5)], names=["sum_n", "max_w", "composed"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
 from statistics import fmean
@@ -25,6 +25,7 @@ from muntin.arrays import Array, Float64Array, run_starts
 from muntin.bench.approximate_data import BEGIN, TIME, DataSet
 from muntin.panes.copies import forget
 from muntin.panes.store import HotCache, PaneStore
+from muntin.panes.values import MemoryState
 from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
 from muntin.stages.pane_stage import PackedPanes, PaneStage
@@ -34,29 +35,6 @@ MEDIAN = A.median("value")
 MEAN = A.mean("value")
 ANSWER = "answer"
 SHARD = 0
-
-
-@dataclass
-class MemoryState:
-    """A state backend in memory."""
-
-    header: bytes | None = None
-    values: dict[str, bytes] = field(default_factory=dict)
-
-    def read_header(self) -> bytes | None:
-        return self.header
-
-    def write_header(self, value: bytes) -> None:
-        self.header = value
-
-    def read(self, name: str) -> bytes | None:
-        return self.values.get(name)
-
-    def write(self, name: str, value: bytes) -> None:
-        self.values[name] = value
-
-    def delete(self, name: str) -> None:
-        del self.values[name]
 
 
 class Core:

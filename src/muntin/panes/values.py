@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from muntin.errors import StateError
@@ -26,6 +27,32 @@ class StateBackend(Protocol):
     def read(self, name: str) -> bytes | None: ...
     def write(self, name: str, value: bytes) -> None: ...
     def delete(self, name: str) -> None: ...
+
+
+@dataclass
+class MemoryState:
+    """A backend in memory, for queries without an engine."""
+
+    header: bytes | None = None
+    values: dict[str, bytes] = field(default_factory=dict)
+
+    def read_header(self) -> bytes | None:
+        return self.header
+
+    def write_header(self, value: bytes) -> None:
+        self.header = value
+
+    def read(self, name: str) -> bytes | None:
+        return self.values.get(name)
+
+    def write(self, name: str, value: bytes) -> None:
+        self.values[name] = value
+
+    def delete(self, name: str) -> None:
+        del self.values[name]
+
+    def copy(self) -> MemoryState:
+        return MemoryState(self.header, dict(self.values))
 
 
 class StateValues:
