@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from muntin import aggregates, windows
 from muntin.errors import MuntinError, StateError
+from muntin.joins.join import Join
+from muntin.joins.start import join
 from muntin.query import Query, over
 
 if TYPE_CHECKING:
@@ -20,12 +22,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Join",
     "MuntinError",
     "Progress",
     "Query",
     "StateError",
     "aggregates",
     "configure",
+    "join",
     "over",
     "progress",
     "session",

@@ -49,11 +49,15 @@ def explanation(query: Query) -> str:
         lines += ["", *_approximation(plan.sampling)]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
-        lines.append(
-            f"Watermark: {describe(query.watermark or 0)} behind the latest row; a row is late only for the windows "
-            f"that have closed. Rows too late for all of them are {_LATE[query.late_policy]}."
-        )
+        lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
     return "\n".join(lines)
+
+
+def late_rows(query: Query) -> str:
+    return (
+        "a row is late only for the windows that have closed. Rows too late for all of them are "
+        f"{_LATE[query.late_policy]}."
+    )
 
 
 def _whole(plan: Plan) -> list[str]:
@@ -67,7 +71,7 @@ def _whole(plan: Plan) -> list[str]:
         f"Whole windows: {why} needs the tuples themselves. They are kept as chunks of {stretch}, sorted by (key, "
         f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
         "them has closed." + ("" if plan.applied is not None else " All other aggregates use the tree."),
-        _compression(plan.compression),
+        compression(plan.compression),
     ]
 
 
@@ -104,7 +108,7 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     return lines
 
 
-def _compression(policy: Compression) -> str:
+def compression(policy: Compression) -> str:
     level = "" if policy.level is None else f" at level {policy.level}"
     if policy.memory is not None:
         return (
@@ -118,9 +122,14 @@ def _compression(policy: Compression) -> str:
 
 
 def _over_time(family: TimeFamily, query: Query) -> list[str]:
+    return over_time(family, query.watermark or 0)
+
+
+def over_time(family: TimeFamily, delay: int) -> list[str]:
+    """What panes there are, and how many of them a key keeps."""
     length = family.grid.length
     widest = max(window.longest for window in family.models)
-    kept = (widest + (query.watermark or 0)) // length + 1
+    kept = (widest + delay) // length + 1
     leaf = _leaf_bytes(family)
     lines = [
         f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "

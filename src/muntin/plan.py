@@ -17,6 +17,7 @@ from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
+from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
 from muntin.sampling import plan as sampling_plan
@@ -48,11 +49,13 @@ class Plan:
     """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
     delay: int | None = None
     """How far behind the latest time a tuple may come, in microseconds, for families that settle tuples."""
-    applied: Applied | None = None
-    """The function of whole windows, if that is what the query computes."""
+    applied: Applied | Product | None = None
+    """The function of whole windows, if that is what the query computes, or the pairs of a join."""
     compression: Compression = NEVER_COMPRESSED
     sampling: SamplingPlan | None = None
     """What is sampled, and what samples are good for, if answers may be approximate."""
+    required: tuple[str, ...] = ()
+    """Counts, hidden or not, of which none may be 0 in a window that is told: a join has both sides in it."""
 
     @classmethod
     def make(
@@ -67,9 +70,10 @@ class Plan:
         late_row: pa.DataType | None = None,
         streaming: bool = False,
         delay: int | None = None,
-        applied: Applied | None = None,
+        applied: Applied | Product | None = None,
         compression: Compression = NEVER_COMPRESSED,
         approximation: Approximation | None = None,
+        required: Sequence[str] = (),
     ) -> Plan:
         sampling, sampled = None, None
         if approximation is not None:
@@ -95,6 +99,7 @@ class Plan:
             applied,
             compression,
             sampling,
+            tuple(required),
         )
 
     @property

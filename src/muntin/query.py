@@ -15,6 +15,7 @@ from muntin.aggregates.values import is_number
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError, suggest
+from muntin.joins.product import Product
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
@@ -64,9 +65,11 @@ class Query:
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
     late_policy: LatePolicy = "drop"
-    applied: Applied | None = None
+    applied: Applied | Product | None = None
     compression: Compression = NEVER_COMPRESSED
     approximation: Approximation | None = None
+    required: tuple[str, ...] = ()
+    """The aggregates, which are counts, that must not be 0 in a window that is told."""
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
@@ -194,7 +197,7 @@ class Query:
     def plan(self, shards: Sequence[int]) -> Plan:
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
-        read += [column for bound in self.aggregates.values() for column in _columns_of(bound)]
+        read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
         types = {column: self.source.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
         if self.applied is not None:
@@ -209,10 +212,12 @@ class Query:
             shards=shards,
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
             streaming=self.source.streaming,
-            delay=self.watermark,
+            # Of several inputs, only Spark's watermark knows which is the furthest behind.
+            delay=None if self.source.beside else self.watermark,
             applied=self.applied,
             compression=self.compression,
             approximation=self.approximation,
+            required=self.required,
         )
 
     def _check_complete(self) -> None:
@@ -314,8 +319,3 @@ def _check_column(source: Source, column: object, what: str) -> None:
         raise MuntinError(f"{what} {column!r} cannot be used: {source.unreadable[column]}. Cast or rename it first.")
     if column not in source.types:
         raise MuntinError(f"{what} {column!r} is not in the data. {suggest(column, source.types)}")
-
-
-def _columns_of(bound: Bound) -> list[str]:
-    columns = [column for partial in bound.partials for column in partial.inputs]
-    return columns if bound.whole is None else [*columns, bound.whole.column]

@@ -95,11 +95,14 @@ def _lower_integer_sum(column: str, states: Sequence[State], dictionaries: Dicti
     (high, low), (count,) = states
     half = 1 << 31
     if np.any((high < -half) | (high >= half)):
-        raise MuntinError(
-            f"sum of column {column!r} overflows a 64-bit integer in at least one window; "
-            "cast the column to double, or use smaller windows."
-        )
+        raise overflow(f"sum of column {column!r}")
     return pa.array((high << 32) + low, mask=count == 0)
+
+
+def overflow(what: str) -> MuntinError:
+    return MuntinError(
+        f"{what} overflows a 64-bit integer in at least one window; cast the column to double, or use smaller windows."
+    )
 
 
 def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

@@ -245,7 +245,8 @@ def told(
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
     if whole is None:
-        return result_batch(plan, table, answers, [lowered_values[output.name] for output in family.outputs])
+        answers, values = _with_all(plan, answers, lowered_values)
+        return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
     if whole.approximate is not None:
         found = whole.approximate.values(family, answers, lowered_values)
         told_values = [found[output.name] for output in plan.outputs]
@@ -253,8 +254,16 @@ def told(
     if plan.applied is not None:
         windows, rows = whole.applied(family, answers)
         return result_batch(plan, table, answers.take(windows), rows)
-    values = {**lowered_values, **whole.values(family, answers)}
-    return result_batch(plan, table, answers, [values[output.name] for output in family.outputs])
+    answers, values = _with_all(plan, answers, {**lowered_values, **whole.values(family, answers)})
+    return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
+
+
+def _with_all(plan: Plan, answers: Answers, values: Mapping[str, pa.Array]) -> tuple[Answers, Mapping[str, pa.Array]]:
+    """Only the windows that have some of everything that the plan requires."""
+    if not plan.required:
+        return answers, values
+    there = np.flatnonzero(np.logical_and.reduce([np.asarray(values[name]) > 0 for name in plan.required]))
+    return answers.take(there), {name: each.take(pa.array(there)) for name, each in values.items()}
 
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array
-from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, told
+from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
+from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
 from muntin.tree import FlatTree
@@ -89,10 +90,15 @@ class WindowAnswers:
             yield from self._slices(after, middle)
             yield from self._slices(middle, until)
         else:
-            yield self._answer(after, until)
+            yield from self._answer(after, until)
 
-    def _answer(self, after: int, until: int) -> pa.RecordBatch:
+    def _answer(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
         answers = self._held(after, until)
+        if isinstance(self._plan.applied, Product):
+            assert self._whole is not None, "pairs are made of tuples"
+            for windows, pairs in self._whole.pairs(self._plan.applied, self._family, answers):
+                yield result_batch(self._plan, self._table, answers.take(windows), pairs)
+            return
         states = []
         for index, tree in zip(self._indexes, self._trees, strict=True):
             begin, end = index.ranges(answers.key, answers.start, answers.end)
@@ -107,7 +113,7 @@ class WindowAnswers:
             held = states[output.slots[0][0] - self._family.first_set][1]
             parts = [states[leaf_set - self._family.first_set][0][fields] for leaf_set, fields in output.slots]
             values[output.name] = lowered(output, parts, held, len(answers.key), self._table)
-        return told(self._plan, self._table, self._family, answers, values, self._whole)
+        yield told(self._plan, self._table, self._family, answers, values, self._whole)
 
     def _held(self, after: int, until: int) -> Answers:
         parts = []

@@ -12,13 +12,13 @@ from muntin.arrays import Array, Int64Array, UInt64Array
 from muntin.errors import MuntinError
 
 
-def check_key_type(kind: pa.DataType, column: str) -> None:
+def check_key_type(kind: pa.DataType, column: str, argument: str = "by") -> None:
     if pa.types.is_struct(kind):
         for field in kind:
-            check_key_type(field.type, f"{column}.{field.name}")
+            check_key_type(field.type, f"{column}.{field.name}", argument)
     elif not (values.is_fixed(kind) or values.is_ranked(kind) or pa.types.is_null(kind)):
         raise MuntinError(
-            f"by column {column!r} is of type {kind}, which cannot be a key; "
+            f"{argument} column {column!r} is of type {kind}, which cannot be a key; "
             "use a string, number, boolean, date, timestamp, decimal or a struct of them."
         )
 

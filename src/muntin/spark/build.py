@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import uuid
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,38 +17,48 @@ from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.shards import shard_ids
 from muntin.spark.types import schema_to_spark
-from muntin.spark.window_stage import STAGED, ShardProcessor, shard_of_table, unpacked
+from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 
 
-def build(query: Query) -> DataFrame:
+def build(query: Query, finish: Finish | None = None) -> DataFrame:
+    """The results of a query; `finish`, if it is given, makes others of those of a shard before they leave it."""
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
     plan = query.plan(shard_ids(session.partitions(spark)))
-    packed_rows = _input(query, plan).mapInArrow(packed_panes(plan), PACKED)
-    if query.source.streaming:
-        # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
-        # stream. Without the column, Spark does not judge the packed rows themselves by it.
-        packed_rows = packed_rows.withWatermark("latest_time", f"{query.watermark} microseconds")
+    # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
+    # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
+    inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
+    each_packed = [_packed(query, plan, frame, delay) for frame, delay in inputs]
+    packed_rows = reduce(lambda first, second: first.union(second), each_packed)
     panes = packed_rows.drop("latest_time").groupBy("shard")
     if query.source.streaming:
         atexit.register(forget, identity)
         staged = panes.transformWithStateInPandas(
-            ShardProcessor(plan, identity),
+            ShardProcessor(plan, identity, finish),
             outputStructType=STAGED,
             outputMode="Append",
             timeMode="EventTime",
         )
     else:
-        staged = panes.applyInArrow(shard_of_table(plan), STAGED)
+        staged = panes.applyInArrow(shard_of_table(plan, finish), STAGED)
     results = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
-    return results.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
+    schema = plan.result_schema if finish is None else finish.schema
+    return results.mapInArrow(unpacked(schema), schema_to_spark(schema))
 
 
-def _input(query: Query, plan: Plan) -> DataFrame:
+def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None) -> DataFrame:
+    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan), PACKED)
+    if not query.source.streaming:
+        return packed_rows
+    # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
+    # stream. Without the column, Spark does not judge the packed rows themselves by it.
+    return packed_rows.withWatermark("latest_time", f"{delay} microseconds")
+
+
+def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     """Only the columns that the stages read, with the filters computed by Spark."""
-    frame = query.source.frame
     names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
     columns = [frame["`" + name.replace("`", "``") + "`"] for name in names]
     return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns.items()))

@@ -16,6 +16,15 @@ from muntin.spark.types import to_arrow
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Another input of a query, with the same columns and a watermark of its own, as the second side of a join."""
+
+    frame: DataFrame
+    delay: int | None
+    """In microseconds."""
+
+
+@dataclass(frozen=True)
 class Source:
     frame: DataFrame
     types: dict[str, pa.DataType]
@@ -23,12 +32,13 @@ class Source:
     unreadable: dict[str, str]
     """The others, with their Spark type."""
     streaming: bool
+    beside: tuple[Beside, ...] = ()
 
     @classmethod
-    def of(cls, data: Any) -> Source:
+    def of(cls, data: Any, argument: str = "data") -> Source:
         if not isinstance(data, DataFrame):
             raise MuntinError(
-                f"data must be a Spark DataFrame, streaming or not, got {type(data).__name__}; "
+                f"{argument} must be a Spark DataFrame, streaming or not, got {type(data).__name__}; "
                 "make one with spark.createDataFrame or spark.read."
             )
         types: dict[str, pa.DataType] = {}

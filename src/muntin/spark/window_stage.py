@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -27,6 +27,15 @@ _CACHE = HotCache(capacity=8)
 """Lives as long as the Python worker. Shards change workers now and then, so every look-up is verified."""
 
 
+class Finish(Protocol):
+    """What makes other results of those of a shard, in the order in which they come."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+
+
 class ShardProcessor(StatefulProcessor):
     """Spark's stateful processor, grouped by shard.
 
@@ -34,9 +43,10 @@ class ShardProcessor(StatefulProcessor):
     runs in every such batch, with rows or without: its windows close on time, and it knows what is late.
     """
 
-    def __init__(self, plan: Plan, query: str) -> None:
+    def __init__(self, plan: Plan, query: str, finish: Finish | None = None) -> None:
         self._plan = plan
         self._query = query
+        self._finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -64,7 +74,7 @@ class ShardProcessor(StatefulProcessor):
         known, before = store.header.version != "", store.header.watermark // 1000
         now = timers.getCurrentWatermarkInMs()
         stage = WindowStage(self._plan, store)
-        for batch in stage.advance(arrived, now * 1000):
+        for batch in _finished(self._finish, stage.advance(arrived, now * 1000)):
             yield from _frames(batch)
         if not known or now > before or fired is not None:
             if known and fired is None:
@@ -73,13 +83,19 @@ class ShardProcessor(StatefulProcessor):
         yield _frame(None, stage.metrics)
 
 
-def shard_of_table(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _finished(finish: Finish | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches if finish is None else finish.run(batches)
+
+
+def shard_of_table(
+    plan: Plan, finish: Finish | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The window stage of a table: the same answers, from all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
         metrics = ShardMetrics()
-        for batch in answer_table(plan, arrived, metrics):
+        for batch in _finished(finish, answer_table(plan, arrived, metrics)):
             for frame in _frames(batch):
                 yield _staged(frame)
         yield _staged(_frame(None, metrics))

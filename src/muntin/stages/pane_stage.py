@@ -89,7 +89,7 @@ class PaneStage:
 
     def _gather(self, batch: pa.RecordBatch, held: _Held) -> None:
         plan = self._plan
-        batch = self._typed(batch)
+        batch = self.typed(batch)
         time = batch.column(plan.time)
         if time.null_count:
             held.bad_rows += time.null_count
@@ -106,7 +106,7 @@ class PaneStage:
                 for shard, rows in self._by_shard(batch):
                     held.late_candidates.setdefault(shard, []).append(rows)
 
-    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Columns in the plan's types: times in UTC, whatever the session's time zone."""
         names = batch.schema.names
         columns = [

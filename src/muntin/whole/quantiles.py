@@ -21,24 +21,30 @@ class Quantiles(Whole):
     as_list: bool
 
     def compute(self, held: Held) -> pa.Array:
+        return self.repeated(held, np.ones(len(held.begin), dtype=np.int64))
+
+    def repeated(self, held: Held, times: Int64Array) -> pa.Array:
+        """The quantiles where every tuple of a window counts so many times, as over a join."""
         chosen = held.chosen(self.column, self.where)
-        windows = np.flatnonzero(chosen.sizes)
+        windows = np.flatnonzero(chosen.sizes * times)
         numbers = values.numbers(chosen.column)
-        found = [_quantile(chosen, numbers, windows, probability) for probability in self.probabilities]
+        found = [_quantile(chosen, numbers, windows, times[windows], each) for each in self.probabilities]
         if not self.as_list:
             return spread(pa.array(found[0]), windows, len(chosen.sizes))
         offsets = np.arange(len(windows) + 1) * len(found)
         return spread(lists(offsets, pa.array(np.column_stack(found).ravel())), windows, len(chosen.sizes))
 
 
-def _quantile(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
-    position = (chosen.sizes[windows] - 1) * probability
+def _quantile(
+    chosen: Chosen, numbers: Float64Array, windows: Int64Array, times: Int64Array, probability: float
+) -> Float64Array:
+    position = (chosen.sizes[windows] * times - 1) * probability
     below, above = np.floor(position), np.ceil(position)
-    low = numbers[chosen.kth(windows, below.astype(np.int64))]
+    low = numbers[chosen.kth(windows, below.astype(np.int64) // times)]
     between = np.flatnonzero(above > below)
     if not len(between):
         return low
-    high = numbers[chosen.kth(windows[between], above[between].astype(np.int64))]
+    high = numbers[chosen.kth(windows[between], above[between].astype(np.int64) // times[between])]
     position, below, above, least = (each[between] for each in (position, below, above, low))
     with np.errstate(invalid="ignore"):  # of infinities, as in Spark
         on_line = (above - position) * least + (position - below) * high

@@ -17,8 +17,10 @@ from muntin.errors import MuntinError
 from muntin.families.delta import DeltaFamily
 from muntin.families.family import Answers, Family
 from muntin.families.leaf_index import LeafIndex
+from muntin.joins.product import Product
 from muntin.panes.table import PaneTable, merged_keys
 from muntin.panes.tuples import Tuples, concatenated
+from muntin.whole.applied import Applied
 from muntin.whole.held import Held
 
 if TYPE_CHECKING:
@@ -81,10 +83,11 @@ class WholeWindows:
     def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array]]:
         """The rows that the user's function makes of each window: which window each row is of, and the columns."""
         applied = self._plan.applied
-        assert applied is not None
+        assert isinstance(applied, Applied), "a join has pairs instead"
         windows, tables = [], [applied.schema.empty_table()]
         for part in self._parts(family, answers):
-            given = self._given(part.held.tuples, applied.columns)
+            names = list(applied.columns)
+            given = pa.table(self._given(part.held.tuples, names), names=names)
             counts, rows = applied.over(
                 given, part.held.begin, part.held.end, partial(self._title, answers.take(part.answers))
             )
@@ -96,8 +99,16 @@ class WholeWindows:
         columns = [_one(column).take(back) for column in table.columns]
         return np.sort(of_row, kind="stable"), columns
 
-    def _given(self, tuples: Tuples, columns: tuple[str, ...]) -> pa.Table:
-        """The columns that a function gets: those of the tuples, their time and their key."""
+    def pairs(self, product: Product, family: Family, answers: Answers) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
+        """The pairs of a join: which window each is of, and the columns. There may be very many: some at a time."""
+        for part in self._parts(family, answers):
+            names = list(product.columns)
+            given = pa.record_batch(self._given(part.held.tuples, names), names=names)
+            for of_pair, pairs in product.pieces(given, part.held.begin, part.held.end):
+                yield part.answers[of_pair], pairs
+
+    def _given(self, tuples: Tuples, columns: Sequence[str]) -> list[pa.Array]:
+        """Columns of the tuples, their time and their key among them."""
         plan = self._plan
         arrays = []
         for name in columns:
@@ -107,7 +118,7 @@ class WholeWindows:
                 arrays.append(self._table.keys.column(name).take(pa.array(tuples.key)))
             else:
                 arrays.append(tuples.columns.column(name))
-        return pa.table(arrays, names=list(columns))
+        return arrays
 
     def _title(self, answers: Answers, index: int) -> str:
         start, end = (f"{np.datetime64(int(edge[index]), 'us')}Z" for edge in (answers.start, answers.end))

@@ -1,0 +1,85 @@
+"""`explain()` of a join: how it will run, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muntin.durations import describe
+from muntin.explain import compression, late_rows, over_time
+from muntin.joins.multiplied import how
+from muntin.joins.names import PREFIX
+from muntin.joins.product import MOST_PAIRS
+from muntin.plan import Plan
+
+if TYPE_CHECKING:
+    from muntin.joins.join import Join, Prepared
+
+
+def explanation(join: Join, prepared: Prepared) -> str:
+    query = prepared.query
+    plan = query.plan(shards=[0])
+    family = plan.over_time
+    assert family is not None, "a join goes by time"
+    kind = "streams" if query.source.streaming else "tables"
+    slowest = max((side.delay or 0) for side in join.sides)
+    panes = join.window.longest // family.grid.length
+    lines = [
+        f"Muntin: join of two {kind} on {', '.join(map(repr, query.by))}, within {join.window.title}; time is "
+        f"{join.left.time!r} on the left and {join.right.time!r} on the right",
+        "",
+        *over_time(family, slowest),
+        f"  {join.window.title}: {panes:,} pane{'s' * (panes != 1)} per window, {join.window.extent_formula}",
+        "",
+        "Workers: keyed; both sides of a key are in one shard, in the same panes and chunks. Keys that are null match "
+        "nothing and are left out at the source.",
+        "",
+        *_pairs(join),
+    ]
+    if plan.keeps_chunks:
+        lines += ["", *_chunks(plan)]
+    copies = join.window.copies
+    lines += [
+        "",
+        f"Plain Spark would copy every row of both sides {copies:,} time{'s' * (copies != 1)}, and join the copies; "
+        "Muntin touches it once" + (" before pairs are made." if plan.applied is not None else " and makes no pair."),
+    ]
+    if query.source.streaming:
+        delays = [describe(side.delay or 0) for side in join.sides]
+        lines.append(
+            f"Watermark: {delays[0]} behind the latest row on the left, {delays[1]} on the right; the one that is "
+            f"further behind counts for both; {late_rows(query)}"
+        )
+    return "\n".join(lines)
+
+
+def _pairs(join: Join) -> list[str]:
+    if not join.aggregates:
+        return [_made("they are the result")]
+    if all(each.why_pairs is None for each in join.aggregates.values()):
+        lines = ["Pairs: not made. All aggregates follow from one side and the number of the other's tuples."]
+        for name, each in join.aggregates.items():
+            lines.append(f"  {name}: multiplied; {how(each.aggregate)} ({each.side})")
+        return lines
+    lines = [_made("some aggregates need them")]
+    for name, each in join.aggregates.items():
+        if each.why_pairs is not None:
+            lines.append(f"  {name}: over the pairs, because {each.why_pairs}")
+        else:
+            lines.append(f"  {name}: over the pairs, since they are made anyway; alone it would be multiplied")
+    return lines
+
+
+def _made(why: str) -> str:
+    return f"Pairs: made in the worker as windows close, at most {MOST_PAIRS:,} at a time, because {why}."
+
+
+def _chunks(plan: Plan) -> list[str]:
+    assert plan.layout.tuples is not None
+    assert plan.chunk_length is not None
+    names = [name for name in plan.layout.tuples.names if not name.startswith(PREFIX)]
+    return [
+        f"Chunks: the tuples of both sides are kept, {describe(plan.chunk_length)} in each chunk, sorted by (key, "
+        f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
+        "them has closed.",
+        compression(plan.compression),
+    ]

@@ -1,0 +1,51 @@
+"""The columns of a join: what they are called in the joined rows, and those that only Muntin sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from muntin.errors import MuntinError
+
+Which = Literal["left", "right"]
+SIDES: tuple[Which, Which] = ("left", "right")
+
+PREFIX = "__muntin_"
+TIME = "__muntin_time"
+"""The event time of a tuple of either side; of a pair, the later of its two."""
+MARKS: dict[Which, str] = {"left": "__muntin_left", "right": "__muntin_right"}
+"""The boolean columns that say which side a tuple is of."""
+
+
+def other(which: Which) -> Which:
+    return "right" if which == "left" else "left"
+
+
+def joined_names(on: Sequence[str], left: Iterable[str], right: Iterable[str]) -> dict[Which, dict[str, str]]:
+    """Of each side, its columns other than the keys: their names in the joined rows, and their own.
+
+    Names that both sides have get the side in front. Spark does not tell `fare` from `Fare`, so neither is that done
+    here.
+    """
+    own: dict[Which, list[str]] = {
+        "left": [name for name in left if name not in on],
+        "right": [name for name in right if name not in on],
+    }
+    folded = {which: {name.casefold() for name in names} for which, names in own.items()}
+    shared = folded["left"] & folded["right"]
+    keys = {name.casefold() for name in on}
+    result: dict[Which, dict[str, str]] = {"left": {}, "right": {}}
+    taken = {name.casefold(): f"the key {name!r}" for name in on}
+    for which in SIDES:
+        for name in own[which]:
+            joined = f"{which}_{name}" if name.casefold() in shared | keys else name
+            if joined.startswith(PREFIX):
+                raise MuntinError(f"{which}'s column {name!r} has a name that Muntin uses itself; rename it first.")
+            if joined.casefold() in taken:
+                raise MuntinError(
+                    f"{which}'s column {name!r} is called {joined!r} in the joined rows, and so is "
+                    f"{taken[joined.casefold()]}; rename one of them first."
+                )
+            taken[joined.casefold()] = f"{which}'s column {name!r}"
+            result[which][joined] = name
+    return result

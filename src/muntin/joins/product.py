@@ -1,0 +1,74 @@
+"""The pairs of a window: every left tuple with every right one, for all windows and keys at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Int64Array
+from muntin.joins.names import MARKS, TIME
+
+MOST_PAIRS = 1 << 20
+"""How many pairs there are at once: what bounds the memory of a window with very many of them."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a column of the pairs comes from: a column of the tuples, and the tuple of the pair that it is taken of."""
+
+    column: str
+    of: Literal["left", "right", "later"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is made of a window's tuples, in the place of a function that is applied to them."""
+
+    schema: pa.Schema
+    """Of the pairs, without window and key."""
+    origins: tuple[Origin, ...]
+    """One for each column of the schema."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of tuples that it is made from."""
+        return tuple(dict.fromkeys([MARKS["left"], *(origin.column for origin in self.origins)]))
+
+    def pieces(
+        self, tuples: pa.RecordBatch, begin: Int64Array, end: Int64Array
+    ) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
+        """The pairs of windows that hold the tuples `[begin, end)`: the window of each pair, and the columns.
+
+        Pair by pair in the order of the windows, then of the left tuples, then of the right ones; some at a time,
+        so that a window may be in several pieces.
+        """
+        is_left = np.asarray(tuples.column(MARKS["left"])).astype(bool)
+        all_left, all_right = np.flatnonzero(is_left), np.flatnonzero(~is_left)
+        lefts_before = np.append(0, np.cumsum(is_left))
+        first_left = lefts_before[begin]
+        first_right = begin - first_left
+        lefts = lefts_before[end] - first_left
+        rights = end - begin - lefts
+        pairs = lefts * rights
+        behind = np.cumsum(pairs)
+        total = int(behind[-1]) if len(behind) else 0
+        for start in range(0, total, MOST_PAIRS):
+            pair = np.arange(start, min(start + MOST_PAIRS, total))
+            window = np.searchsorted(behind, pair, side="right")
+            left, right = np.divmod(pair - (behind - pairs)[window], rights[window])
+            yield (
+                window,
+                self._taken(tuples, all_left[first_left[window] + left], all_right[first_right[window] + right]),
+            )
+
+    def _taken(self, tuples: pa.RecordBatch, left: Int64Array, right: Int64Array) -> list[pa.Array]:
+        """The columns of pairs of these tuples."""
+        of = {"left": pa.array(left), "right": pa.array(right)}
+        if any(origin.of == "later" for origin in self.origins):
+            times = np.asarray(tuples.column(TIME).cast(pa.int64()))
+            of["later"] = pa.array(np.where(times[right] > times[left], right, left))
+        return [tuples.column(origin.column).take(of[origin.of]) for origin in self.origins]
