@@ -235,14 +235,11 @@ class Join:
 
     def _side_of_condition(self, where: Any, preferred: Sequence[Which]) -> Which | None:
         """The side that a condition can be computed on; None if it takes both."""
-        from muntin.spark.join import both_sides, named
+        from muntin.spark.join import both_sides, is_condition, named
 
         for side in sorted(self.sides, key=lambda side: side.which not in preferred):
-            try:
-                replace(side.source, frame=named(side, self.query.by)).filter(where)
-            except MuntinError:
-                continue
-            return side.which
+            if is_condition(where, named(side, self.query.by)):
+                return side.which
         try:
             both_sides(self).filter(where)
         except MuntinError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -90,15 +93,33 @@ def both_sides(join: Join) -> Source:
 
 def read_by(where: Any, join: Join) -> list[str]:
     """The columns of joined rows that a condition cannot do without."""
-    source = both_sides(join)
-    found = []
-    for name in join.types:
-        without = source.frame.select(*(_column(source.frame, other) for other in join.types if other != name))
-        try:
-            Source(without, {}, {}, False).filter(where)
-        except MuntinError:
-            found.append(name)
-    return found
+    frame = both_sides(join).frame
+    others = {name: [_column(frame, other) for other in join.types if other != name] for name in join.types}
+    return [name for name, columns in others.items() if not is_condition(where, frame.select(*columns))]
+
+
+def is_condition(where: Any, frame: DataFrame) -> bool:
+    """Whether Spark can compute it of these rows."""
+    try:
+        with _quietly():
+            Source(frame, {}, {}, False).filter(where)
+    except MuntinError:
+        return False
+    return True
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Spark logs every condition that it cannot compute, with a stack trace; here it has only been asked whether."""
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _with_late(join: Join, frame: DataFrame) -> DataFrame:
