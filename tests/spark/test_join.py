@@ -458,9 +458,18 @@ def test_mistakes_with_streams(spark: SparkSession, here: Path, two_tables: tupl
         join(left.stream(), right.stream(), watermark=("1 second", None))
 
 
-def test_rows_stand_for_their_frame(two_tables: tuple[DataFrame, DataFrame]) -> None:
+def test_rows_stand_for_their_frame(
+    two_tables: tuple[DataFrame, DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = join(*two_tables).rows()
     assert rows.columns == rows.to_df().columns
+    assert join(*two_tables).rows(columns=["tag", "k"]).columns == ["window", "window_id", "k", "tag"]
     assert rows.isEmpty()
     assert not hasattr(rows, "nothing_of_this_name")
     assert not hasattr(rows, "_nor_this")
+    rows.explain()
+    told = capsys.readouterr().out
+    assert (
+        "Pairs: made in the worker as windows close, at most 1,048,576 at a time, because they are the result." in told
+    )
+    assert "with 'left_f', 'left_n', 'name', 'right_f', 'right_n', 'tag' beside key and time" in told

@@ -156,7 +156,7 @@ class Join:
         return Prepared(query)
 
     def prepared_rows(self, columns: Sequence[str]) -> Prepared:
-        query = replace(self.query, applied=self._product(columns))
+        query = replace(self.query, applied=Product.of(self._origins(columns), self.types))
         query._check_complete()
         return Prepared(query)
 
@@ -173,36 +173,29 @@ class Join:
         """All aggregates over the pairs, since those are made anyway."""
         from muntin.spark.join import read_by
 
-        time = self.query.source.types[TIME]
         on_pairs = {name: each.where for name, each in self.conditions.items() if each.side is None}
         read = [column for each in self.aggregates.values() for column in each.aggregate.columns]
         read += [column for where in on_pairs.values() for column in read_by(where, self)]
-        product = self._product([name for name in dict.fromkeys(read) if name not in self.query.by])
-        of_sides = [(name, each.side) for name, each in self.conditions.items() if each.side is not None]
-        more = [pa.field(name, pa.bool_()) for name, _ in of_sides] + [pa.field(TIME, time)]
-        origins = [*(Origin(name, side) for name, side in of_sides), Origin(TIME, "later")]
-        product = Product(pa.schema([*product.schema, *more]), (*product.origins, *origins))
-        query = replace(self.query, source=self._source(), applied=product)
+        origins = self._origins(read)
+        origins |= {name: Origin(name, each.side) for name, each in self.conditions.items() if each.side is not None}
+        origins[TIME] = Origin(TIME, "later")
+        time = self.query.source.types[TIME]
+        kinds = {**self.types, **dict.fromkeys(self.conditions, pa.bool_()), TIME: time}
+        query = replace(self.query, source=self._source(), applied=Product.of(origins, kinds))
         query._check_complete()
-        types = {key: self.types[key] for key in self.query.by} | {f.name: f.type for f in product.schema}
-        types |= dict.fromkeys(on_pairs, pa.bool_())
-        aggregates = {
-            name: each.aggregate.bind(self.types, each.condition, time) for name, each in self.aggregates.items()
-        }
+        types = {name: kinds[name] for name in (*self.query.by, *origins, *on_pairs)}
+        bound = {name: each.aggregate.bind(kinds, each.condition, time) for name, each in self.aggregates.items()}
         late_row = query.plan([0]).late_row
-        return Prepared(query, OverPairs.of(self.window, self.query.by, types, aggregates, late_row), on_pairs)
+        return Prepared(query, OverPairs.of(self.window, self.query.by, types, bound, late_row), on_pairs)
 
-    def _product(self, columns: Sequence[str]) -> Product:
-        """The pairs with these columns, none of which is a key."""
-        fields, origins = [], []
+    def _origins(self, columns: Sequence[str]) -> dict[str, Origin]:
+        """Where the columns of pairs come from; keys, which every result has, are left out."""
+        origins = {}
         for name in columns:
-            side = self._side_of(name)
-            fields.append(pa.field(name, side.types[name]))
-            origins.append(Origin(TIME if side.names[name] == side.time else name, side.which))
-        return Product(pa.schema(fields), tuple(origins))
-
-    def _side_of(self, column: str) -> Side:
-        return self.left if column in self.left.names else self.right
+            if name not in self.query.by:
+                side = self.left if name in self.left.names else self.right
+                origins[name] = Origin(TIME if side.names[name] == side.time else name, side.which)
+        return origins
 
     def _source(self) -> Source:
         """Both sides with the columns that their conditions need."""

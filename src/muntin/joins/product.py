@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +32,10 @@ class Product:
     """Of the pairs, without window and key."""
     origins: tuple[Origin, ...]
     """One for each column of the schema."""
+
+    @classmethod
+    def of(cls, origins: Mapping[str, Origin], types: Mapping[str, pa.DataType]) -> Product:
+        return cls(pa.schema([(name, types[name]) for name in origins]), tuple(origins.values()))
 
     @property
     def columns(self) -> tuple[str, ...]:
