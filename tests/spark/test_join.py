@@ -72,7 +72,7 @@ NAMES = ("left_f", "left_n", "name", "right_f", "right_n", "tag")
 
 
 def sparks(
-    left: DataFrame, right: DataFrame, on: Sequence[str], size: str, slide: str, offset: str = "0 s"
+    left: DataFrame, right: DataFrame, on: Sequence[str], size: str, slide: str, offset: str = "0 seconds"
 ) -> DataFrame:
     """Spark's own join: every row once per window, then equality of window and keys."""
     shared = [name for name in ("f", "n", "k") if name not in on]

@@ -61,9 +61,12 @@ class Product:
         behind = np.cumsum(pairs)
         total = int(behind[-1]) if len(behind) else 0
         for start in range(0, total, MOST_PAIRS):
-            pair = np.arange(start, min(start + MOST_PAIRS, total))
-            window = np.searchsorted(behind, pair, side="right")
-            left, right = np.divmod(pair - (behind - pairs)[window], rights[window])
+            stop = min(start + MOST_PAIRS, total)
+            first, last = np.searchsorted(behind, [start, stop - 1], side="right")
+            held = np.arange(first, last + 1)  # the windows of this piece
+            in_piece = np.minimum(behind[held], stop) - np.maximum(behind[held] - pairs[held], start)
+            window = np.repeat(held, in_piece)
+            left, right = np.divmod(np.arange(start, stop) - (behind - pairs)[window], rights[window])
             yield (
                 window,
                 self._taken(tuples, all_left[first_left[window] + left], all_right[first_right[window] + right]),
