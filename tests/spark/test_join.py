@@ -270,16 +270,13 @@ def test_a_product_that_overflows_is_the_error_of_a_sum(spark: SparkSession, her
 
 
 def stream_batches(left: Feed, right: Feed, part: int) -> None:
-    """Out of order; the right side lags behind, one of its batches is of no use, and some rows are late."""
+    """Out of order; the right side lags behind, some rows are late, and at the end all windows close."""
     if part == 0:
-        left.add(made_up(11, 40, 0, 60), made_up(12, 40, 20, 120), made_up(13, 30, 60, 160))
+        left.add(made_up(11, 40, 0, 60), made_up(12, 40, 20, 120))
         right.add(made_up(21, 40, 0, 30, right=True), made_up(22, 40, 0, 70, right=True))
     else:
-        right.add(table([None], ["k1"], right=True), made_up(23, 60, 20, 170, right=True))
-        left.add(made_up(14, 40, 120, 200), made_up(15, 30, 130, 200))
-        left.add(table([100 * SECOND], ["k1"]), made_up(16, 12, 0, 20))
-        right.add(made_up(24, 30, 130, 190, right=True), made_up(25, 12, 0, 20, right=True))
-        left.add(table([500 * SECOND], ["nobody's"]))
+        left.add(made_up(14, 60, 60, 180), made_up(16, 12, 0, 20), table([500 * SECOND], ["nobody's"]))
+        right.add(made_up(23, 60, 60, 170, right=True), made_up(25, 12, 0, 20, right=True))
         right.add(table([500 * SECOND], ["nobody else's"], right=True))
 
 
@@ -311,7 +308,7 @@ def test_streams_are_as_sparks_across_a_restart(spark: SparkSession, here: Path)
     found = compared(pairs, ("k", *NAMES))
     assert found == compared(results(spark, theirs, here / "spark"), ("k", *NAMES))
     everything = spark_rows(left.table(), right.table()).count()
-    assert 300 < sum(found.values()) < everything, "some rows are late"
+    assert 200 < sum(found.values()) < everything, "some rows are late"
     progress = muntin.progress(handle)
     assert progress.results == sum(found.values())
     assert progress.late_rows > 0
