@@ -63,6 +63,7 @@ def main(place: Path) -> None:
     fives = [(row.k, row.window_id, row.n) for row in table if row.window_name == "five"]
     assert sorted(fives) == [(f"k{key}", number, 5) for key in range(3) for number in range((21, 21, 18)[key] // 5)]
     check_a_function(feed)
+    check_a_join(feed)
     progress = muntin.progress(handle)
     assert (progress.rows, progress.chunks > 0, progress.batch_seconds > 0) == (60, True, True), progress
     print("connect: streams and tables agree with Spark")
@@ -78,6 +79,23 @@ def check_a_function(feed: Feed) -> None:
     cells = [F.min("v").alias("low"), F.max("v").alias("high")]
     expected = feed.table().groupBy(F.window("ts", "10 seconds"), "k").agg(*cells)
     assert_same(keyed(ours.to_df().collect(), "k"), keyed(expected.collect(), "k"))
+
+
+def check_a_join(feed: Feed) -> None:
+    """Rows, and aggregates that are multiplied or, for a condition on both sides, over the pairs."""
+    left, right = feed.table(), feed.table().where("v > 3")
+    join = muntin.join(left, right, W.tumbling("10 seconds"), on="k", time="ts")
+    one, two = (side.withColumn("window", F.window("ts", "10 seconds")) for side in (left, right))
+    pairs = one.withColumnRenamed("v", "left_v").join(two.withColumnRenamed("v", "right_v"), ["window", "k"])
+    assert join.rows().count() == pairs.count()
+    many = F.count_if(F.col("left_v") > F.col("right_v")).alias("more")
+    expected = pairs.groupBy("window", "k").agg(F.count(F.lit(1)).alias("n"), F.sum("left_v").alias("s"), many)
+    total = join.agg(n=A.count(), s=A.sum("left_v"))
+    for query, judge in (
+        (total, expected.drop("more")),
+        (total.agg(more=A.count(where="left_v > right_v")), expected),
+    ):
+        assert_same(keyed(query.to_df().collect(), "k"), keyed(judge.collect(), "k"))
 
 
 if __name__ == "__main__":
