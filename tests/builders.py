@@ -27,6 +27,7 @@ from muntin.panes.table import PaneTable
 from muntin.panes.values import MemoryState
 from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
+from muntin.shedding.policy import Shedding
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
@@ -159,6 +160,7 @@ def make_plan(
     applied: Applied | None = None,
     compression: Compression = NEVER_COMPRESSED,
     approximation: Approximation | None = None,
+    shedding: Shedding | None = None,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -173,6 +175,7 @@ def make_plan(
         applied=applied,
         compression=compression,
         approximation=approximation,
+        shedding=shedding,
     )
 
 
@@ -215,7 +218,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             place = (end[i], start[i], title, columns["window_id"][i], key)
             named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
             named += [] if plan.applied is None else plan.applied.schema.names
-            named += ["quality"] * (plan.sampling is not None)
+            named += ["quality"] * (plan.quality_type is not None)
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 

@@ -12,10 +12,12 @@ from muntin.families.family import Family
 from muntin.families.ordered import OrderedFamily
 from muntin.families.session import SessionFamily
 from muntin.families.time import TimeFamily
-from muntin.panes.tuples import MEMBERSHIP
+from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.plan import Plan
 from muntin.query import Query
 from muntin.sampling.plan import SamplingPlan
+from muntin.shedding.policy import Shedding
+from muntin.shedding.strata import LEAST
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 _FEW_MICROSECONDS = 1_000
@@ -47,6 +49,8 @@ def explanation(query: Query) -> str:
         lines += ["", *_whole(plan)]
     if plan.sampling is not None:
         lines += ["", *_approximation(plan.sampling)]
+    if plan.shedding is not None:
+        lines += ["", _shedding(plan.shedding, bool(plan.keys))]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
@@ -58,7 +62,7 @@ def explanation(query: Query) -> str:
 
 def _whole(plan: Plan) -> list[str]:
     assert plan.layout.tuples is not None
-    names = [name for name in plan.layout.tuples.names if name != MEMBERSHIP]
+    names = [name for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
     length = plan.chunk_length
     stretch = "many tuples" if length is None else describe(length)
     needed = [output.name for output in plan.outputs if output.bound.whole is not None]
@@ -102,6 +106,26 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     for name, estimator in sampling.estimators.items():
         lines.append(f"  {name}: {estimator.explained(policy)}")
     return lines
+
+
+def _shedding(policy: Shedding, grouped: bool) -> str:
+    if policy.target_latency is not None:
+        rate = f"as many tuples as it takes to keep batches within {describe(policy.target_latency)}"
+    else:
+        rate = f"{policy.rate:.0%} of the tuples"
+    if policy.method == "uniform":
+        what = "all tuples have the same chance to be kept, so that small groups may be missing"
+    elif grouped:
+        what = (
+            "the groups of every pane are counted, and of each its share is kept, more than that of small ones and no "
+            f"fewer than {LEAST} if there are as many"
+        )
+    else:
+        what = "of every pane a sample is kept"
+    return (
+        f"Shedding: {rate}, before they are lifted or sent; {what}. Answers are scaled back to all tuples, and "
+        f"`quality` has their intervals of {policy.confidence:.0%}."
+    )
 
 
 def _compression(policy: Compression) -> str:

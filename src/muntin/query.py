@@ -18,6 +18,8 @@ from muntin.errors import MuntinError, suggest
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
+from muntin.shedding import plan as shedding_plan
+from muntin.shedding.policy import Method, Shedding
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 
@@ -67,6 +69,7 @@ class Query:
     applied: Applied | None = None
     compression: Compression = NEVER_COMPRESSED
     approximation: Approximation | None = None
+    shedding: Shedding | None = None
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
@@ -88,7 +91,9 @@ class Query:
                 bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
-        return replace(self, aggregates=bound, filters=filters)
+        query = replace(self, aggregates=bound, filters=filters)
+        query._check_shedding()
+        return query
 
     def apply(
         self,
@@ -164,6 +169,34 @@ class Query:
             query._check_approximation()
         return query
 
+    def shed(
+        self,
+        rate: float | None = None,
+        *,
+        target_latency: Duration | None = None,
+        method: Method = "concept",
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> Query:
+        """Drop tuples before they cost anything, and answer from the rest.
+
+        `rate` is the share of the tuples that is dropped. Or name the `target_latency`, how long a batch may take:
+        while the stream outruns the machine, Muntin sheds as much as it must, and nothing when the burst is over. The
+        method "concept" counts how often every group occurs and keeps some tuples of each; "uniform" treats all tuples
+        alike. Counts and sums are scaled back to all tuples.
+
+        Results get a column `quality`, with intervals of this `confidence`.
+        """
+        policy = Shedding.of(rate, target_latency, method, seed, confidence)
+        if policy.target_latency is not None and not self.source.streaming:
+            raise MuntinError(
+                "target_latency is for streams, and the data are a table, which has no batches; give a rate, such as "
+                "rate=0.9."
+            )
+        query = replace(self, shedding=policy)
+        query._check_shedding()
+        return query
+
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
 
@@ -213,6 +246,7 @@ class Query:
             applied=self.applied,
             compression=self.compression,
             approximation=self.approximation,
+            shedding=self.shedding,
         )
 
     def _check_complete(self) -> None:
@@ -220,6 +254,7 @@ class Query:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
         if self.approximation is not None:
             self._check_approximation()
+        self._check_shedding()
         if self.compression is not NEVER_COMPRESSED and not self.plan([0]).keeps_chunks:
             raise MuntinError(
                 "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
@@ -233,6 +268,10 @@ class Query:
                 ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
             )
         self.plan([0])  # which checks the rest
+
+    def _check_shedding(self) -> None:
+        if self.shedding is not None:
+            shedding_plan.check(self.windows, self.aggregates)
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:

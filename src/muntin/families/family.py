@@ -246,13 +246,16 @@ def told(
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
     if whole is None:
         return result_batch(plan, table, answers, [lowered_values[output.name] for output in family.outputs])
-    if whole.approximate is not None:
-        found = whole.approximate.values(family, answers, lowered_values)
-        told_values = [found[output.name] for output in plan.outputs]
-        return result_batch(plan, table, answers, [*told_values, found["quality"]])
     if plan.applied is not None:
         windows, rows = whole.applied(family, answers)
+        if whole.shed is not None:
+            rows = [*rows, whole.shed.quality(lowered_values).take(pa.array(windows))]
         return result_batch(plan, table, answers.take(windows), rows)
+    estimated = whole.shed or whole.approximate
+    if estimated is not None:
+        found = estimated.values(family, answers, lowered_values)
+        told_values = [found[output.name] for output in plan.outputs]
+        return result_batch(plan, table, answers, [*told_values, found["quality"]])
     values = {**lowered_values, **whole.values(family, answers)}
     return result_batch(plan, table, answers, [values[output.name] for output in family.outputs])
 

@@ -61,6 +61,8 @@ class Totals:
     """Windows of keys that were answered from all their tuples, in a query that allows samples."""
     approximate_windows: int = 0
     """Those that were answered from a sample."""
+    shed_rows: int = 0
+    """Rows that were shed: received, and dropped before they cost anything."""
 
     def plus(self, other: Totals) -> Totals:
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -388,7 +390,7 @@ def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, in
     if family is None:
         return table, late_rows
     kept = family.open(family.own(table), marks.watermark)
-    if table.tuples is None:
+    if table.tuples is None or plan.shedding is not None:
         late_rows = int(np.sum(table.panes.state[0][~kept[0]]))
     rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
     return table.filter([*kept, *rest]), late_rows

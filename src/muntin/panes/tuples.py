@@ -15,6 +15,10 @@ MEMBERSHIP = "__muntin_families"
 """Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
 
 
+WEIGHT = "__muntin_weight"
+"""Where tuples were shed, this column says how many each of those that were kept stands for."""
+
+
 def membership_type(families: int) -> pa.DataType:
     return next(kind for bits, kind in _MEMBERSHIP_TYPES if families <= bits)
 

@@ -17,7 +17,7 @@ from muntin.sampling.allocation import congress
 from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
 from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, of_type, picked, told_exactly, told_from_samples
+from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, Told, of_type, picked
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held
@@ -93,7 +93,7 @@ class ApproximateWindows:
         """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
         size = np.asarray(known[SIZE])
         if not self._sampling.estimators:
-            return {**known, "quality": told_exactly(self._kind, known, size, INCREMENTAL)}
+            return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._kind, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
@@ -122,7 +122,7 @@ class ApproximateWindows:
         self.counted.exact += len(size)
         self.counted.read += len(size)
         found = {**known, **self._whole.values(family, answers)}
-        return {**found, "quality": told_exactly(self._kind, found, size, EXACT)}
+        return {**found, "quality": Told.all_exact(size, EXACT).column(self._kind, found)}
 
     def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Asked:
         begin, end = answers.start, answers.end
@@ -180,8 +180,8 @@ class ApproximateWindows:
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
-        quality = told_from_samples(self._kind, found, asked.size, judged, self._policy.confidence)
-        return {**found, "quality": quality}
+        told = Told.from_samples(asked.size, judged, self._policy.confidence)
+        return {**found, "quality": told.column(self._kind, found)}
 
     def _judged(self, family: Family, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""

@@ -25,7 +25,7 @@ def build(query: Query) -> DataFrame:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
     plan = query.plan(shard_ids(session.partitions(spark)))
-    packed_rows = _input(query, plan).mapInArrow(packed_panes(plan), PACKED)
+    packed_rows = _input(query, plan).mapInArrow(packed_panes(plan, identity), PACKED)
     if query.source.streaming:
         # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
         # stream. Without the column, Spark does not judge the packed rows themselves by it.

@@ -15,7 +15,7 @@ from muntin.stages.window_stage import ShardMetrics
 OBSERVATION = "muntin"
 NAMES = tuple(each.name for each in fields(ShardMetrics))
 _COUNTERS = tuple(each.name for each in fields(Totals))
-_LARGEST = {"compressed_after"}
+_LARGEST = {"compressed_after", "shed_rate"}
 """Of which the shards' largest counts, and not their sum."""
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
@@ -42,7 +42,9 @@ class Progress:
     exact_windows: int = 0
     """Windows of keys that had to be answered from all their tuples, in a query that allows samples."""
     approximate_windows: int = 0
-    """Those that were answered from a sample."""
+    """Those that were answered from a sample, or from what was not shed."""
+    shed_rows: int = 0
+    """Rows that were shed; they are among `rows`."""
     batch_rows: int = 0
     """The same for the last batch alone, from here on."""
     batch_late_rows: int = 0
@@ -53,6 +55,7 @@ class Progress:
     batch_decompressions: int = 0
     batch_exact_windows: int = 0
     batch_approximate_windows: int = 0
+    batch_shed_rows: int = 0
     batch_seconds: float = 0.0
     """How long the batch took: the latency of its results, once the watermark has passed their windows."""
     rows_per_s: float = 0.0
@@ -73,6 +76,12 @@ class Progress:
     sample_tuples: int = 0
     """Tuples in the samples of open windows."""
     sample_bytes: int = 0
+    shed_rate: int = 0
+    """The share of rows that the last batch was to shed, in millionths."""
+    error_millionths: int = 0
+    """The estimated relative errors of the windows of the last batch of which rows were shed, added up."""
+    windows_with_error: int = 0
+    """Of how many windows that is."""
     chunks: int = 0
     """Chunks of tuples that open windows still need."""
     compressed_chunks: int = 0
@@ -87,6 +96,16 @@ class Progress:
     """Those that are only in the state."""
     compressed_after: int = 0
     """D as it stands: the age in event time of the youngest compressed chunk, in microseconds."""
+
+    @property
+    def rate(self) -> float:
+        """The share of rows that the last batch was to shed."""
+        return self.shed_rate / 1e6
+
+    @property
+    def estimated_error(self) -> float | None:
+        """The mean of the relative errors that were estimated for the windows of the last batch."""
+        return self.error_millionths / 1e6 / self.windows_with_error if self.windows_with_error else None
 
     @property
     def compressed_share(self) -> float:
