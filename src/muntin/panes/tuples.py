@@ -66,7 +66,7 @@ class Tuples:
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
         if ties.any() and self.columns.num_columns:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
-            run = np.cumsum(np.append(True, ~ties))[tied]
+            run = np.cumsum(~np.append(False, ties)[tied])
             chosen = order[tied]
             order[tied] = chosen[np.lexsort((*reversed(self._ranks(chosen, first)), run))]
         return order

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Float64Array, Int64Array, run_starts
+from muntin.arrays import BoolArray, Float64Array, Int64Array, run_numbers, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
 from muntin.sampling.allocation import congress
@@ -227,7 +227,7 @@ def _numbered(answers: Answers) -> Int64Array:
     order = np.lexsort((answers.window, answers.model))
     starts = run_starts(answers.model[order], answers.window[order])
     window = np.empty(len(order), dtype=np.int64)
-    window[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    window[order] = run_numbers(starts, len(order))
     return window
 
 

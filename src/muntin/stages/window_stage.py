@@ -281,7 +281,7 @@ def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
     starts = run_starts(left.key)
     starts = starts[left.key[starts] < len(first)]
     first[left.key[starts]] = left.time[starts]
-    return leaves.time >= first[leaves.key]
+    return leaves.time >= (first[0] if len(first) == 1 else first[leaves.key])
 
 
 def whole_windows(

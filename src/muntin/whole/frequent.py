@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Int64Array, expand, positions_in_runs, run_starts, stable_order
+from muntin.arrays import Int64Array, expand, positions_in_runs, run_numbers, run_starts, stable_order
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
 from muntin.whole.weighted import slabs
@@ -80,7 +80,7 @@ def _counted(chosen: Chosen, begin: Int64Array, end: Int64Array, k: int) -> Iter
     """`begin` and `end` both grow along the windows."""
     held = stable_order(chosen.order_keys)
     starts = run_starts(chosen.order_keys[held])
-    run_of_each = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(held)))
+    run_of_each = run_numbers(starts, len(held))
     # Value and position in one integer, in order: the occurrences of a value before some position are a search away.
     places = run_of_each * (len(held) + 1) + held
     first = np.searchsorted(end, held, side="right")
