@@ -19,6 +19,7 @@ from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
+from muntin.ranking.policy import Top
 from muntin.sampling import plan as sampling_plan
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.policy import Approximation
@@ -53,6 +54,10 @@ class Plan:
     compression: Compression = NEVER_COMPRESSED
     sampling: SamplingPlan | None = None
     """What is sampled, and what samples are good for, if answers may be approximate."""
+    top: Top | None = None
+    """Which groups of each window are wanted, if not all of them."""
+    measures_drift: bool = False
+    """Whether it is counted how much the groups change from window to window."""
 
     @classmethod
     def make(
@@ -70,6 +75,7 @@ class Plan:
         applied: Applied | None = None,
         compression: Compression = NEVER_COMPRESSED,
         approximation: Approximation | None = None,
+        top: Top | None = None,
     ) -> Plan:
         sampling, sampled = None, None
         if approximation is not None:
@@ -79,6 +85,10 @@ class Plan:
             aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
             if sampling.specs:
                 sampled = [column for each in sampling.estimators.values() for column in each.inputs]
+        measures_drift = streaming and top is not None
+        if measures_drift:  # it goes by how many tuples each group has
+            size = CountAggregate(None, None).bind(types, None, types[time])
+            aggregates = {**aggregates, sampling_plan.SIZE: size}
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
         layout, families = lay_out(keys, types, windows, aggregates, stored, sampled)
         return cls(
@@ -95,6 +105,8 @@ class Plan:
             applied,
             compression,
             sampling,
+            top,
+            measures_drift,
         )
 
     @property
@@ -164,6 +176,10 @@ class Plan:
         if self.sampling is None:
             return None
         return quality_type({output.name: output.bound.result for output in self.outputs})
+
+    def knows_exactly(self, name: str) -> bool:
+        """Whether an aggregate is exact even where answers are approximate."""
+        return self.sampling is not None and name not in self.sampling.estimators
 
     @property
     def has_partial(self) -> bool:
