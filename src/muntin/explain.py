@@ -15,6 +15,7 @@ from muntin.families.time import TimeFamily
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.ranking.policy import Top
 from muntin.sampling.plan import SamplingPlan
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
@@ -47,6 +48,8 @@ def explanation(query: Query) -> str:
         lines += ["", *_whole(plan)]
     if plan.sampling is not None:
         lines += ["", *_approximation(plan.sampling)]
+    if plan.top is not None:
+        lines += ["", *_ranking(plan, plan.top)]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
@@ -101,6 +104,24 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     ]
     for name, estimator in sampling.estimators.items():
         lines.append(f"  {name}: {estimator.explained(policy)}")
+    return lines
+
+
+def _ranking(plan: Plan, top: Top) -> list[str]:
+    first = "largest" if top.descending else "smallest"
+    lines = [
+        f"Ranking: the first {top.k:,} group{'s' * (top.k != 1)} of each window by {top.by!r}, the {first} first; "
+        f"equal ones by {', '.join(map(repr, plan.keys))}."
+    ]
+    if plan.quality_type is None:
+        lines.append(f"  Every shard sends its first {top.k:,} of each window to one task, which ranks them.")
+    else:
+        lines.append(
+            "  Every shard sends all groups of each window to one task, which ranks them: answers may have an error, "
+            "and `quality` says between which places a group may be."
+        )
+    if plan.measures_drift:
+        lines.append("  muntin.progress(query) tells the overlap and the distance of neighbouring windows.")
     return lines
 
 
