@@ -37,12 +37,12 @@ def main() -> None:
 
     print("\nthe first three of ten, in three windows")
     shown = best.to_df().where("rank <= 3 AND date_format(window.end, 'HH:mm') IN ('12:30', '13:00', '13:30')")
-    shown.selectExpr("date_format(window.end, 'HH:mm') AS until", "rank", "route", "trips", "fare").show()
+    until = "date_format(window.end, 'HH:mm') AS until"
+    shown.selectExpr(until, "rank", "route", "trips", "round(fare, 2) AS fare").show()
 
     print("how much the routes change from window to window")
     drift = muntin.drift(query.to_df()).orderBy("window")
-    columns = ["date_format(window.end, 'HH:mm') AS until", "round(overlap, 2) AS overlap"]
-    drift.selectExpr(*columns, "round(distance, 2) AS distance").show(5)
+    drift.selectExpr(until, "round(overlap, 2) AS overlap", "round(distance, 2) AS distance").show(5)
 
 
 if __name__ == "__main__":
