@@ -15,8 +15,9 @@ from muntin.ranking.merged import merged, ranked_schema
 from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL
+from muntin.stages.window_stage import answer_table
 from tests import strategies
-from tests.builders import Step, Stream, make_plan, sliding
+from tests.builders import Step, Stream, make_plan, pack, row, sliding
 from tests.ranking.test_top import compared, sorted_windows, texts, told, window_of
 from tests.sampling.test_approximate import policy
 
@@ -135,7 +136,7 @@ def plans(draw: st.DrawFn) -> Plan:
 STEPS = strategies.steps(strategies.rows(st.integers(0, 30), max_size=30), [1, 10, 30], max_size=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(plans(), STEPS)
 def test_answers_from_samples_are_ranked_with_all_groups(plan: Plan, steps: list[Step]) -> None:
     assert plan.top is not None
@@ -147,6 +148,7 @@ def test_answers_from_samples_are_ranked_with_all_groups(plan: Plan, steps: list
             [batch for share in stream.told(rows, watermark) for batch in share] for stream in (ranking, complete)
         )
         found, results = told(plan, merged(plan, sent)), told(plan, everything)
+        assert texts(found) == texts(told(plan, merged(plan, everything)))
         expected = sorted_windows(plan, results)
         places = [(each["quality"].pop("first_rank"), each["quality"].pop("last_rank")) for each in found]
         assert texts(found) == texts(expected)
@@ -156,6 +158,12 @@ def test_answers_from_samples_are_ranked_with_all_groups(plan: Plan, steps: list
             modes = {other["quality"]["mode"] for other in results if window_of(plan, other) == window_of(plan, each)}
             if APPROXIMATE not in modes or plan.knows_exactly(plan.top.by):
                 assert first == last == each["rank"]
+
+
+def test_every_group_counts_where_answers_are_not_certain() -> None:
+    plan = make_plan([sliding(10, 10)], names=["median_x"], approximation=POLICY, top=Top(3, "median_x", True))
+    rows = [row(t % 20, k=f"key {t % 50}") for t in range(500)]
+    assert sum(batch.num_rows for batch in answer_table(plan, pack(plan, [rows]))) == 2 * 50
 
 
 def test_where_the_places_are() -> None:

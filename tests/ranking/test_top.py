@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from muntin.families import time as time_family
 from muntin.plan import Plan
 from muntin.ranking import merged as merging
 from muntin.ranking.merged import merged, ranked_schema
+from muntin.ranking.order import place_keys
 from muntin.ranking.policy import Top
 from muntin.stages.window_stage import answer_table
 from muntin.windows import PaneWindow
@@ -93,7 +95,7 @@ def texts(results: Iterable[dict[str, Any]]) -> list[str]:
     return [repr(sorted(each.items())) for each in results]
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(plans(), strategies.rows(max_size=25), PIECES, st.sampled_from([1 << 20, 3]), st.data())
 def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most: int, data: st.DataObject) -> None:
     sent = by_shard(plan, pack(plan, [rows]))
@@ -108,7 +110,7 @@ def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most:
 STEPS = strategies.steps(strategies.rows(st.integers(-40, 50), max_size=6), [0, 1, 7, 30, 100], max_size=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(plans(streaming=True), STEPS)
 def test_any_stream_is_a_full_sort(plan: Plan, steps: list[Step]) -> None:
     ranking, complete, watermark = Stream(plan), Stream(replace(plan, top=None, measures_drift=False)), 0
@@ -151,6 +153,13 @@ def test_rows_that_came_too_late_have_no_rank() -> None:
     assert (late.column("rank").to_pylist(), late.column("late").to_pylist()[0]["n"]) == ([None], 7)
     assert (ranked.column("rank").to_pylist(), ranked.column("late").to_pylist()) == ([1], [None])
     assert ranked_schema(plan).names == ["window", "window_id", "k", "count", "rank", "late"]
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_the_smallest_integer_has_its_place(descending: bool) -> None:
+    numbers = [-(2**63), -1, 0, 2**63 - 1]
+    found, null = place_keys(pa.array(numbers), descending)
+    assert (np.argsort(found).tolist(), null.any()) == ([3, 2, 1, 0] if descending else [0, 1, 2, 3], False)
 
 
 def test_nothing_to_rank() -> None:
