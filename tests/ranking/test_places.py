@@ -166,6 +166,19 @@ def test_every_group_counts_where_answers_are_not_certain() -> None:
     assert sum(batch.num_rows for batch in answer_table(plan, pack(plan, [rows]))) == 2 * 50
 
 
+def test_rows_that_came_too_late_have_no_quality() -> None:
+    top = Top(1, "median_x", True)
+    plan = make_plan(
+        [sliding(10, 10)], names=["median_x"], approximation=POLICY, emit_late=True, streaming=True, top=top
+    )
+    stream = Stream(plan)
+    list(stream.told([row(5), row(6), row(7, k="b", x=3.0)], 20))
+    late, ranked = merged(plan, (batch for share in stream.told([row(1), row(25)], 40) for batch in share))
+    assert (late.column("rank").to_pylist(), late.column("quality").to_pylist()) == ([None], [None])
+    ((rank, quality),) = zip(ranked.column("rank").to_pylist(), ranked.column("quality").to_pylist(), strict=True)
+    assert (rank, quality["first_rank"], quality["last_rank"]) == (1, 1, 1)
+
+
 def test_where_the_places_are() -> None:
     plan = make_plan(WINDOWS, names=["median_x"], approximation=POLICY, emit_late=True, top=Top(1, "median_x", True))
     schema = ranked_schema(plan)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Int64Array, UInt64Array, run_starts
+from muntin.arrays import Int64Array, UInt64Array, stable_order
 from muntin.panes import keys
 from muntin.ranking.order import models
 from muntin.sampling.plan import HIDDEN, SIZE
@@ -84,24 +84,19 @@ class DriftMeter:
             window = np.concatenate([np.full(len(before.groups), before.window), window])
             groups = np.concatenate([before.groups, groups])
             rows = np.concatenate([before.rows, rows])
+        order = stable_order(window, groups.view(np.int64))
+        window, groups, rows = window[order], groups[order], rows[order]
         ends = window == last
         self.last[model] = LastWindow(last, groups[ends], rows[ends])
         # A window is the later one of the pair that it closes, and the earlier one of the next.
-        later, earlier = np.flatnonzero(window > first), np.flatnonzero(window < last)
-        both = np.concatenate([later, earlier])
-        pair = np.concatenate([window[later], window[earlier] + 1])
-        self._count(pair, groups[both], rows[both], len(later))
-
-    def _count(self, pair: Int64Array, groups: UInt64Array, rows: Int64Array, later: int) -> None:
-        if not len(pair):
-            return
-        order = np.lexsort((groups, pair))
-        starts = run_starts(pair[order], groups[order])
-        signed = np.where(np.arange(len(rows)) < later, rows, -rows)
-        self.union += len(starts)
-        self.common += len(order) - len(starts)  # a group is in a pair once, or twice
-        self.apart += int(np.abs(np.add.reduceat(signed[order], starts)).sum())
-        self.total += int(rows.sum())
+        later, earlier = window > first, window < last
+        in_both = (groups[1:] == groups[:-1]) & (window[1:] == window[:-1] + 1)
+        shared = int(np.minimum(rows[1:], rows[:-1])[in_both].sum())
+        common, total = int(in_both.sum()), int(rows[later].sum() + rows[earlier].sum())
+        self.common += common
+        self.union += int(later.sum() + earlier.sum()) - common
+        self.apart += total - 2 * shared  # |a - b| is a + b, less what both have
+        self.total += total
 
     def finish(self, watermark: int) -> None:
         """No more answers: windows that have closed by the watermark without any have no groups."""
