@@ -26,6 +26,7 @@ from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
 from muntin.panes.values import MemoryState
 from muntin.plan import Plan
+from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.shedding.policy import Shedding
 from muntin.stages import pane_stage
@@ -161,6 +162,7 @@ def make_plan(
     compression: Compression = NEVER_COMPRESSED,
     approximation: Approximation | None = None,
     shedding: Shedding | None = None,
+    top: Top | None = None,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -176,6 +178,7 @@ def make_plan(
         compression=compression,
         approximation=approximation,
         shedding=shedding,
+        top=top,
     )
 
 
@@ -310,15 +313,21 @@ class Stream:
         return PaneStore(self.plan, "query", shard, self.states[shard], self.cache)
 
     def batch(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Found:
-        sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         results, late = [], []
-        for shard, share in by_shard(self.plan, sent).items():
-            stage = WindowStage(self.plan, self.store(shard))
-            found, too_late = read(self.plan, list(stage.advance(share, watermark)))
+        for batches in self.told(rows, watermark, tasks):
+            found, too_late = read(self.plan, batches)
             results.append(found)
             late += too_late
-            self.metrics[shard] = stage.metrics
         return results, late
+
+    def told(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Iterator[list[pa.RecordBatch]]:
+        """What every shard tells in a batch."""
+        sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
+        for shard, share in by_shard(self.plan, sent).items():
+            stage = WindowStage(self.plan, self.store(shard))
+            batches = list(stage.advance(share, watermark))
+            self.metrics[shard] = stage.metrics
+            yield batches
 
     def run(self, step: Step, rows: Sequence[Row], watermark: int) -> Found:
         """A batch as the step says, of these rows."""

@@ -15,6 +15,7 @@ from muntin.errors import MuntinError, StateError
 from muntin.query import Query, over
 
 if TYPE_CHECKING:
+    from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.session import configure, session
 
@@ -26,13 +27,20 @@ __all__ = [
     "StateError",
     "aggregates",
     "configure",
+    "drift",
     "over",
     "progress",
     "session",
     "windows",
 ]
 
-_FROM_SPARK = {"configure": "session", "session": "session", "progress": "metrics", "Progress": "metrics"}
+_FROM_SPARK = {
+    "configure": "session",
+    "drift": "drift",
+    "session": "session",
+    "progress": "metrics",
+    "Progress": "metrics",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from muntin.families.time import TimeFamily
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.ranking.policy import Top
 from muntin.sampling.plan import SamplingPlan
 from muntin.shedding.policy import Shedding
 from muntin.shedding.strata import LEAST
@@ -51,6 +52,10 @@ def explanation(query: Query) -> str:
         lines += ["", *_approximation(plan.sampling)]
     if plan.shedding is not None:
         lines += ["", _shedding(plan.shedding, bool(plan.keys))]
+    if plan.top is not None:
+        lines += ["", *_ranking(plan, plan.top)]
+    if plan.measures_drift:
+        lines += ["", "Drift: muntin.progress(query) tells the overlap and the distance of neighbouring windows."]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(
@@ -126,6 +131,22 @@ def _shedding(policy: Shedding, grouped: bool) -> str:
         f"Shedding: {rate}, before they are lifted or sent; {what}. Answers are scaled back to all tuples, and "
         f"`quality` has their intervals of {policy.confidence:.0%}."
     )
+
+
+def _ranking(plan: Plan, top: Top) -> list[str]:
+    first = "largest" if top.descending else "smallest"
+    lines = [
+        f"Ranking: the first {top.k:,} group{'s' * (top.k != 1)} of each window by {top.by!r}, the {first} first; "
+        f"equal ones by {', '.join(map(repr, plan.keys))}."
+    ]
+    if plan.quality_type is None:
+        lines.append(f"  Every shard sends its first {top.k:,} of each window to one task, which ranks them.")
+    else:
+        lines.append(
+            "  Every shard sends all groups of each window to one task, which ranks them: answers may have an error, "
+            "and `quality` says between which places a group may be."
+        )
+    return lines
 
 
 def _compression(policy: Compression) -> str:

@@ -20,6 +20,7 @@ from muntin.families.time import TimeFamily
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
+from muntin.ranking.policy import Top
 from muntin.sampling import plan as sampling_plan
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.policy import Approximation
@@ -58,6 +59,10 @@ class Plan:
     """What is sampled, and what samples are good for, if answers may be approximate."""
     shedding: Shedding | None = None
     """How tuples are shed, if they may be."""
+    top: Top | None = None
+    """Which groups of each window are wanted, if not all of them."""
+    measures_drift: bool = False
+    """Whether it is counted how much the groups change from window to window."""
 
     @classmethod
     def make(
@@ -76,6 +81,7 @@ class Plan:
         compression: Compression = NEVER_COMPRESSED,
         approximation: Approximation | None = None,
         shedding: Shedding | None = None,
+        top: Top | None = None,
     ) -> Plan:
         sampling, sampled = None, None
         of_tuples = {**types, WEIGHT: pa.float64()}
@@ -89,7 +95,8 @@ class Plan:
                 hidden[name] = bound if shedding is None else shedding_plan.statistic(statistic, bound)
             if sampling.specs:
                 sampled = [column for each in sampling.estimators.values() for column in each.inputs]
-        if hidden or sampling is not None:
+        measures_drift = streaming and applied is None and bool(keys) and (top is not None or shedding is not None)
+        if hidden or sampling is not None or measures_drift:
             size = CountAggregate(None, None).bind(types, None, types[time])
             aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
@@ -109,6 +116,8 @@ class Plan:
             compression,
             sampling,
             shedding,
+            top,
+            measures_drift,
         )
 
     @property
@@ -178,6 +187,10 @@ class Plan:
         if self.sampling is None and self.shedding is None:
             return None
         return quality_type({output.name: output.bound.result for output in self.outputs})
+
+    def knows_exactly(self, name: str) -> bool:
+        """Whether an aggregate is exact even where answers are approximate."""
+        return self.shedding is None and self.sampling is not None and name not in self.sampling.estimators
 
     @property
     def has_partial(self) -> bool:

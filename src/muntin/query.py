@@ -17,6 +17,7 @@ from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError, suggest
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
+from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Method, Shedding
@@ -70,6 +71,7 @@ class Query:
     compression: Compression = NEVER_COMPRESSED
     approximation: Approximation | None = None
     shedding: Shedding | None = None
+    ranking: Top | None = None
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
@@ -197,6 +199,23 @@ class Query:
         query._check_shedding()
         return query
 
+    def top(self, k: int, *, by: str, descending: bool = True) -> Query:
+        """Only the k best groups of each window, of all shards together, with their rank.
+
+        Groups are compared by the aggregate that `by` names, the largest value first, or the smallest with
+        `descending=False`. NaN is larger than all numbers, as in Spark; a group without a value comes last either way.
+        Equal groups go by their keys, ascending.
+
+        Results get a column `rank`, from 1. Where they have the column `quality`, that says between which places the
+        group may be (`first_rank` and `last_rank`), as values are known within their intervals only.
+        """
+        ranking = Top.of(k, by, descending)
+        ranking.check_groups(self.windows, self.by)
+        query = replace(self, ranking=ranking)
+        if self.applied is not None:
+            query._check_ranking()
+        return query
+
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
 
@@ -247,11 +266,14 @@ class Query:
             compression=self.compression,
             approximation=self.approximation,
             shedding=self.shedding,
+            top=self.ranking,
         )
 
     def _check_complete(self) -> None:
         if not self.aggregates and self.applied is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
+        if self.ranking is not None:
+            self._check_ranking()
         if self.approximation is not None:
             self._check_approximation()
         self._check_shedding()
@@ -272,6 +294,15 @@ class Query:
     def _check_shedding(self) -> None:
         if self.shedding is not None:
             shedding_plan.check(self.windows, self.aggregates)
+
+    def _check_ranking(self) -> None:
+        assert self.ranking is not None
+        if self.applied is not None:
+            raise MuntinError(
+                "top() compares groups by an aggregate, and the query applies a function instead; use .agg(), or sort "
+                "what the function returns."
+            )
+        self.ranking.check_aggregate(self.aggregates)
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:

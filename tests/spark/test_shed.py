@@ -100,6 +100,8 @@ def test_a_stream_counts_what_it_sheds_and_goes_on_after_a_restart(spark: SparkS
     assert 0.5 * told.rows < told.shed_rows < told.rows
     rates = [each["observedMetrics"]["muntin"]["shed_rate"] for each in first.recentProgress if each["numInputRows"]]
     assert rates == [900_000, 900_000]
+    drifts = [each["observedMetrics"]["muntin"] for each in first.recentProgress]
+    assert any(0 < each["drift_common"] <= each["drift_union"] for each in drifts)
     source.add(made(120), made(400, rows=10))
     told = muntin.progress(run(query(source.stream(), rate=0.9).to_df(), here))
     assert told.rows == 3 * ROWS + 10
@@ -122,6 +124,16 @@ def test_it_works_beside_samples_and_compression(files: Feed) -> None:
         assert found[place]["middle"] == pytest.approx(truth[place]["m"], rel=0.1)
         low, high = (found[place]["quality"][side]["middle"] for side in ("low", "high"))
         assert low <= found[place]["middle"] <= high
+
+
+def test_ranks_say_what_could_be_otherwise(files: Feed) -> None:
+    """The paper's query: the groups with the highest mean, of one row in ten."""
+    found = query(files.table(), rate=0.9).top(3, by="mean").to_df().collect()
+    windows = {row["window"] for row in found}
+    assert sorted(row["rank"] for row in found) == sorted([1, 2, 3] * len(windows))
+    for row in found:
+        assert row["quality"]["first_rank"] <= row["rank"] <= row["quality"]["last_rank"]
+    assert any(row["quality"]["first_rank"] < row["quality"]["last_rank"] for row in found)
 
 
 def slowly(table: pa.Table) -> pa.Table:

@@ -11,11 +11,13 @@ from pyspark.sql import functions as F
 from muntin.panes.copies import forget
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.ranking.merged import ranked_schema
 from muntin.spark import session
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
+from muntin.spark.ranked import ranked
+from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
-from muntin.spark.types import schema_to_spark
 from muntin.spark.window_stage import STAGED, ShardProcessor, shard_of_table, unpacked
 
 
@@ -42,7 +44,10 @@ def build(query: Query) -> DataFrame:
     else:
         staged = panes.applyInArrow(shard_of_table(plan), STAGED)
     results = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
-    return results.mapInArrow(unpacked(plan.result_schema), schema_to_spark(plan.result_schema))
+    if plan.top is not None:
+        # All shards close the same windows in the same batch, so their groups need only meet, and no state is needed.
+        return results.repartition(1).mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
+    return results.mapInArrow(unpacked(plan.result_schema), result_type(plan, plan.result_schema))
 
 
 def _input(query: Query, plan: Plan) -> DataFrame:

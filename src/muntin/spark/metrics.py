@@ -96,6 +96,27 @@ class Progress:
     """Those that are only in the state."""
     compressed_after: int = 0
     """D as it stands: the age in event time of the youngest compressed chunk, in microseconds."""
+    drift_common: int = 0
+    """In a query with `.top()`, over all pairs of neighbouring windows that closed with the last batch in which there
+    were any: groups that are in both."""
+    drift_union: int = 0
+    """Groups that are in either."""
+    drift_apart: int = 0
+    """By how many rows groups differ."""
+    drift_total: int = 0
+    """How many rows they have."""
+
+    @property
+    def overlap(self) -> float | None:
+        """Concept overlap: the share of the groups of two neighbouring windows that both have; None if none were
+        compared.
+        """
+        return self.drift_common / self.drift_union if self.drift_union else None
+
+    @property
+    def distance(self) -> float | None:
+        """Concept distance, from 0 to 1: how far the frequencies of their groups are apart."""
+        return self.drift_apart / self.drift_total if self.drift_total else None
 
     @property
     def rate(self) -> float:
@@ -132,15 +153,18 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
 
 def progress(query: Any) -> Progress:
     """The metrics of a running or ended streaming query, as a plain object."""
-    for report in reversed(query.recentProgress):
-        found = report["observedMetrics"].get(OBSERVATION)
-        if found is not None:
-            values = _as_dict(found)
-            known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
-            seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-            rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
-            return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
-    return Progress()
+    observations = ((each, each["observedMetrics"].get(OBSERVATION)) for each in reversed(query.recentProgress))
+    reports = [(report, _as_dict(found)) for report, found in observations if found is not None]
+    if not reports:
+        return Progress()
+    report, values = reports[0]
+    known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
+    # Not every batch closes windows.
+    compared = next((each for _, each in reports if each["drift_union"]), values)
+    known |= {name: int(compared[name] or 0) for name in NAMES if name.startswith("drift_")}
+    seconds = report["durationMs"].get("triggerExecution", 0) / 1000
+    rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
+    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

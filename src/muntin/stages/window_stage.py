@@ -19,6 +19,8 @@ from muntin.panes.store import Header, PaneStore, Totals, open_rows, waiting, wi
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.plan import Plan
+from muntin.ranking.drift import DriftMeter
+from muntin.ranking.order import best
 from muntin.sampling.store import SampleStore, ShardSamples
 from muntin.sampling.windows import ApproximateWindows
 from muntin.shedding.windows import ShedWindows
@@ -52,6 +54,10 @@ class ShardMetrics:
     shed_rate: int = 0
     error_millionths: int = 0
     windows_with_error: int = 0
+    drift_common: int = 0
+    drift_union: int = 0
+    drift_apart: int = 0
+    drift_total: int = 0
     chunks: int = 0
     compressed_chunks: int = 0
     chunk_tuples: int = 0
@@ -112,16 +118,18 @@ class WindowStage:
         table, added, samples, pause = None, None, None, self.store.header.pause
         falls_back = self.store.header.falls_back
         chunks = self.store.chunks(now.settled)
+        drift = DriftMeter.since(self.plan, self.store.last_windows()) if self.plan.measures_drift else None
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
             sampled = self.store.sampled(taken.table, now)
             paused = pause.is_on(now.settled)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
-            for batch in answers(self.plan, taken, closed, now, whole):
+            for batch in answers(self.plan, taken, closed, now, whole, drift):
+                told_batch = best(self.plan, batch)
                 self.metrics.answer_nanoseconds += perf_counter_ns() - begin
                 counted = replace(counted, results=counted.results + batch.num_rows)
-                yield batch
+                yield told_batch
                 begin = perf_counter_ns()
             self.metrics.answer_bytes = 0 if whole is None else whole.read_bytes
             if whole is not None and whole.shed is not None:
@@ -149,6 +157,11 @@ class WindowStage:
         self._measure(table, header, chunks)
         self.metrics.sample_tuples = 0 if samples is None else len(samples)
         self.metrics.sample_bytes = 0 if samples is None else samples.nbytes
+        if drift is not None:
+            drift.finish(now.watermark)
+            self.metrics.drift_common, self.metrics.drift_union = drift.common, drift.union
+            self.metrics.drift_apart, self.metrics.drift_total = drift.apart, drift.total
+            self.store.keep_last_windows(drift.last)
 
     def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
         """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
@@ -307,12 +320,20 @@ def whole_windows(
 
 
 def answers(
-    plan: Plan, taken: Taken, closed: Marks, now: Marks, whole: WholeWindows | None
+    plan: Plan,
+    taken: Taken,
+    closed: Marks,
+    now: Marks,
+    whole: WholeWindows | None,
+    drift: DriftMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Results of all windows that close with this batch."""
     for family in plan.families:
         if family.mark(now) > family.mark(closed):
-            yield from family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole)
+            for batch in family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole):
+                if drift is not None and family is plan.over_time:
+                    drift.add(batch, taken.table.keys)
+                yield batch.select(plan.result_schema.names) if plan.measures_drift else batch
 
 
 def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, closed: Marks, now: Marks) -> None:
@@ -360,7 +381,7 @@ def answer_table(
         whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
         for batch in answers(plan, taken, *ALL_TIMES, whole):
             metrics.results += batch.num_rows
-            yield batch
+            yield best(plan, batch)
         if whole is not None and whole.shed is not None:
             told = metrics.count_shed(Totals(), whole.shed)
             metrics.exact_windows, metrics.approximate_windows = told.exact_windows, told.approximate_windows
