@@ -26,7 +26,9 @@ from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import PaneTable
 from muntin.panes.values import MemoryState
 from muntin.plan import Plan
+from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
+from muntin.shedding.policy import Shedding
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
@@ -159,6 +161,8 @@ def make_plan(
     applied: Applied | None = None,
     compression: Compression = NEVER_COMPRESSED,
     approximation: Approximation | None = None,
+    shedding: Shedding | None = None,
+    top: Top | None = None,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -173,6 +177,8 @@ def make_plan(
         applied=applied,
         compression=compression,
         approximation=approximation,
+        shedding=shedding,
+        top=top,
     )
 
 
@@ -215,7 +221,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             place = (end[i], start[i], title, columns["window_id"][i], key)
             named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
             named += [] if plan.applied is None else plan.applied.schema.names
-            named += ["quality"] * (plan.sampling is not None)
+            named += ["quality"] * (plan.quality_type is not None)
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 
@@ -307,15 +313,21 @@ class Stream:
         return PaneStore(self.plan, "query", shard, self.states[shard], self.cache)
 
     def batch(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Found:
-        sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         results, late = [], []
-        for shard, share in by_shard(self.plan, sent).items():
-            stage = WindowStage(self.plan, self.store(shard))
-            found, too_late = read(self.plan, list(stage.advance(share, watermark)))
+        for batches in self.told(rows, watermark, tasks):
+            found, too_late = read(self.plan, batches)
             results.append(found)
             late += too_late
-            self.metrics[shard] = stage.metrics
         return results, late
+
+    def told(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Iterator[list[pa.RecordBatch]]:
+        """What every shard tells in a batch."""
+        sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
+        for shard, share in by_shard(self.plan, sent).items():
+            stage = WindowStage(self.plan, self.store(shard))
+            batches = list(stage.advance(share, watermark))
+            self.metrics[shard] = stage.metrics
+            yield batches
 
     def run(self, step: Step, rows: Sequence[Row], watermark: int) -> Found:
         """A batch as the step says, of these rows."""

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from muntin import arrays
 from muntin.arrays import (
     Int64Array,
+    chooser,
     expand,
     fold_runs,
     positions_in_runs,
+    run_numbers,
     run_starts,
     running_max,
     search,
@@ -123,3 +125,19 @@ def test_search_behind(long_run: int, runs: list[list[int]], reach: int) -> None
 def test_stable_order_is_lexsort(rows: list[list[int]]) -> None:
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(3)]
     assert stable_order(*columns).tolist() == np.lexsort(columns).tolist()
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(1, 40))
+def test_a_chooser_takes_what_is_marked(marked: list[bool], long: int) -> None:
+    chosen, values = np.array(marked, dtype=bool), np.arange(len(marked))
+    with patch.object(arrays, "_LONG_RUNS", long):
+        found = chooser(chosen)(values)
+    assert found.tolist() == values[chosen].tolist()
+    assert not np.shares_memory(found, values)
+
+
+@given(st.lists(st.integers(1, 5), max_size=8))
+def test_runs_are_numbered(lengths: list[int]) -> None:
+    starts = np.cumsum([0, *lengths])[:-1] if lengths else np.zeros(0, dtype=np.int64)
+    expected = [i for i, length in enumerate(lengths) for _ in range(length)]
+    assert run_numbers(starts, sum(lengths)).tolist() == expected

@@ -17,6 +17,7 @@ from muntin.joins.start import join
 from muntin.query import Query, over
 
 if TYPE_CHECKING:
+    from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.session import configure, session
 
@@ -29,6 +30,7 @@ __all__ = [
     "StateError",
     "aggregates",
     "configure",
+    "drift",
     "join",
     "over",
     "progress",
@@ -36,7 +38,13 @@ __all__ = [
     "windows",
 ]
 
-_FROM_SPARK = {"configure": "session", "session": "session", "progress": "metrics", "Progress": "metrics"}
+_FROM_SPARK = {
+    "configure": "session",
+    "drift": "drift",
+    "session": "session",
+    "progress": "metrics",
+    "Progress": "metrics",
+}
 
 
 def __getattr__(name: str) -> Any:

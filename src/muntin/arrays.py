@@ -30,6 +30,27 @@ def run_starts(*columns: Array) -> Int64Array:
     return np.flatnonzero(changed)
 
 
+def run_numbers(starts: Int64Array, length: int) -> Int64Array:
+    """For every element the number of its run; the runs begin at `starts`, the first of them at 0."""
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=length))
+
+
+_LONG_RUNS = 256
+"""So many elements to a run, on average, are copied faster run by run than one by one."""
+
+
+def chooser(chosen: BoolArray) -> Callable[[Array], Array]:
+    """What takes the marked elements out of arrays of this length: a copy of each run of them, if those are long."""
+    edges = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
+    if len(edges) * _LONG_RUNS > len(chosen):
+        places = np.flatnonzero(chosen)
+        return lambda array: array[places]
+    bounds = [0, *edges.tolist(), len(chosen)]
+    first = 0 if len(chosen) and chosen[0] else 1
+    runs = [slice(bounds[i], bounds[i + 1]) for i in range(first, len(bounds) - 1, 2)]
+    return lambda array: np.concatenate([array[:0], *(array[run] for run in runs)])
+
+
 def fold_runs(state: State, starts: Int64Array, combine: Combine) -> State:
     """Combine every run of neighbours into one partial, in order, in O(log longest run) vectorised rounds.
 

@@ -12,10 +12,13 @@ from muntin.families.family import Family
 from muntin.families.ordered import OrderedFamily
 from muntin.families.session import SessionFamily
 from muntin.families.time import TimeFamily
-from muntin.panes.tuples import MEMBERSHIP
+from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.ranking.policy import Top
 from muntin.sampling.plan import SamplingPlan
+from muntin.shedding.policy import Shedding
+from muntin.shedding.strata import LEAST
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 _FEW_MICROSECONDS = 1_000
@@ -47,6 +50,12 @@ def explanation(query: Query) -> str:
         lines += ["", *_whole(plan)]
     if plan.sampling is not None:
         lines += ["", *_approximation(plan.sampling)]
+    if plan.shedding is not None:
+        lines += ["", _shedding(plan.shedding, bool(plan.keys))]
+    if plan.top is not None:
+        lines += ["", *_ranking(plan, plan.top)]
+    if plan.measures_drift:
+        lines += ["", "Drift: muntin.progress(query) tells the overlap and the distance of neighbouring windows."]
     lines += ["", *_spark(plan)]
     if query.source.streaming:
         lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
@@ -62,7 +71,7 @@ def late_rows(query: Query) -> str:
 
 def _whole(plan: Plan) -> list[str]:
     assert plan.layout.tuples is not None
-    names = [name for name in plan.layout.tuples.names if name != MEMBERSHIP]
+    names = [name for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
     length = plan.chunk_length
     stretch = "many tuples" if length is None else describe(length)
     needed = [output.name for output in plan.outputs if output.bound.whole is not None]
@@ -105,6 +114,42 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     ]
     for name, estimator in sampling.estimators.items():
         lines.append(f"  {name}: {estimator.explained(policy)}")
+    return lines
+
+
+def _shedding(policy: Shedding, grouped: bool) -> str:
+    if policy.target_latency is not None:
+        rate = f"as many tuples as it takes to keep batches within {describe(policy.target_latency)}"
+    else:
+        rate = f"{policy.rate:.0%} of the tuples"
+    if policy.method == "uniform":
+        what = "all tuples have the same chance to be kept, so that small groups may be missing"
+    elif grouped:
+        what = (
+            "the groups of every pane are counted, and of each its share is kept, more than that of small ones and no "
+            f"fewer than {LEAST} if there are as many"
+        )
+    else:
+        what = "of every pane a sample is kept"
+    return (
+        f"Shedding: {rate}, before they are lifted or sent; {what}. Answers are scaled back to all tuples, and "
+        f"`quality` has their intervals of {policy.confidence:.0%}."
+    )
+
+
+def _ranking(plan: Plan, top: Top) -> list[str]:
+    first = "largest" if top.descending else "smallest"
+    lines = [
+        f"Ranking: the first {top.k:,} group{'s' * (top.k != 1)} of each window by {top.by!r}, the {first} first; "
+        f"equal ones by {', '.join(map(repr, plan.keys))}."
+    ]
+    if plan.quality_type is None:
+        lines.append(f"  Every shard sends its first {top.k:,} of each window to one task, which ranks them.")
+    else:
+        lines.append(
+            "  Every shard sends all groups of each window to one task, which ranks them: answers may have an error, "
+            "and `quality` says between which places a group may be."
+        )
     return lines
 
 

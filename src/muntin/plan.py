@@ -20,11 +20,15 @@ from muntin.families.time import TimeFamily
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
+from muntin.panes.tuples import WEIGHT
+from muntin.ranking.policy import Top
 from muntin.sampling import plan as sampling_plan
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.policy import Approximation
 from muntin.sampling.quality import quality_type
 from muntin.sampling.windows import is_hidden
+from muntin.shedding import plan as shedding_plan
+from muntin.shedding.policy import Shedding
 from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, DeltaWindow, Window
 
@@ -54,6 +58,12 @@ class Plan:
     compression: Compression = NEVER_COMPRESSED
     sampling: SamplingPlan | None = None
     """What is sampled, and what samples are good for, if answers may be approximate."""
+    shedding: Shedding | None = None
+    """How tuples are shed, if they may be."""
+    top: Top | None = None
+    """Which groups of each window are wanted, if not all of them."""
+    measures_drift: bool = False
+    """Whether it is counted how much the groups change from window to window."""
     required: tuple[str, ...] = ()
     """Counts, hidden or not, of which none may be 0 in a window that is told: a join has both sides in it."""
 
@@ -73,18 +83,28 @@ class Plan:
         applied: Applied | Product | None = None,
         compression: Compression = NEVER_COMPRESSED,
         approximation: Approximation | None = None,
+        shedding: Shedding | None = None,
+        top: Top | None = None,
         required: Sequence[str] = (),
     ) -> Plan:
         sampling, sampled = None, None
+        of_tuples = {**types, WEIGHT: pa.float64()}
+        hidden: dict[str, Bound] = {}
+        if shedding is not None:
+            shedding_plan.check(windows, aggregates)
+            hidden |= shedding_plan.hidden(aggregates)
         if approximation is not None:
-            sampling = sampling_plan.make(approximation, aggregates, types, keys, len(shards))
-            hidden = {name: bound for name, (_, bound) in sampling_plan.statistics(sampling.estimators).items()}
-            size = CountAggregate(None, None).bind(types, None, types[time])
-            aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
+            sampling = sampling_plan.make(approximation, aggregates, of_tuples, keys, len(shards), shedding is not None)
+            for name, ((_, statistic), bound) in sampling_plan.statistics(sampling.estimators).items():
+                hidden[name] = bound if shedding is None else shedding_plan.statistic(statistic, bound)
             if sampling.specs:
                 sampled = [column for each in sampling.estimators.values() for column in each.inputs]
+        measures_drift = streaming and applied is None and bool(keys) and (top is not None or shedding is not None)
+        if hidden or sampling is not None or measures_drift:
+            size = CountAggregate(None, None).bind(types, None, types[time])
+            aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
-        layout, families = lay_out(keys, types, windows, aggregates, stored, sampled)
+        layout, families = lay_out(keys, of_tuples, windows, aggregates, stored, sampled, shedding is not None)
         return cls(
             time,
             tuple(windows),
@@ -99,6 +119,9 @@ class Plan:
             applied,
             compression,
             sampling,
+            shedding,
+            top,
+            measures_drift,
             tuple(required),
         )
 
@@ -166,9 +189,13 @@ class Plan:
     @cached_property
     def quality_type(self) -> pa.StructType | None:
         """The type of the column that says how good an answer is, if there is one."""
-        if self.sampling is None:
+        if self.sampling is None and self.shedding is None:
             return None
         return quality_type({output.name: output.bound.result for output in self.outputs})
+
+    def knows_exactly(self, name: str) -> bool:
+        """Whether an aggregate is exact even where answers are approximate."""
+        return self.shedding is None and self.sampling is not None and name not in self.sampling.estimators
 
     @property
     def has_partial(self) -> bool:

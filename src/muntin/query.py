@@ -18,7 +18,10 @@ from muntin.errors import MuntinError, suggest
 from muntin.joins.product import Product
 from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
+from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
+from muntin.shedding import plan as shedding_plan
+from muntin.shedding.policy import Method, Shedding
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 
@@ -68,6 +71,8 @@ class Query:
     applied: Applied | Product | None = None
     compression: Compression = NEVER_COMPRESSED
     approximation: Approximation | None = None
+    shedding: Shedding | None = None
+    ranking: Top | None = None
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
 
@@ -91,7 +96,9 @@ class Query:
                 bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
-        return replace(self, aggregates=bound, filters=filters)
+        query = replace(self, aggregates=bound, filters=filters)
+        query._check_shedding()
+        return query
 
     def apply(
         self,
@@ -167,6 +174,51 @@ class Query:
             query._check_approximation()
         return query
 
+    def shed(
+        self,
+        rate: float | None = None,
+        *,
+        target_latency: Duration | None = None,
+        method: Method = "concept",
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> Query:
+        """Drop tuples before they cost anything, and answer from the rest.
+
+        `rate` is the share of the tuples that is dropped. Or name the `target_latency`, how long a batch may take:
+        while the stream outruns the machine, Muntin sheds as much as it must, and nothing when the burst is over. The
+        method "concept" counts how often every group occurs and keeps some tuples of each; "uniform" treats all tuples
+        alike. Counts and sums are scaled back to all tuples.
+
+        Results get a column `quality`, with intervals of this `confidence`.
+        """
+        policy = Shedding.of(rate, target_latency, method, seed, confidence)
+        if policy.target_latency is not None and not self.source.streaming:
+            raise MuntinError(
+                "target_latency is for streams, and the data are a table, which has no batches; give a rate, such as "
+                "rate=0.9."
+            )
+        query = replace(self, shedding=policy)
+        query._check_shedding()
+        return query
+
+    def top(self, k: int, *, by: str, descending: bool = True) -> Query:
+        """Only the k best groups of each window, of all shards together, with their rank.
+
+        Groups are compared by the aggregate that `by` names, the largest value first, or the smallest with
+        `descending=False`. NaN is larger than all numbers, as in Spark; a group without a value comes last either way.
+        Equal groups go by their keys, ascending.
+
+        Results get a column `rank`, from 1. Where they have the column `quality`, that says between which places the
+        group may be (`first_rank` and `last_rank`), as values are known within their intervals only.
+        """
+        ranking = Top.of(k, by, descending)
+        ranking.check_groups(self.windows, self.by)
+        query = replace(self, ranking=ranking)
+        if self.applied is not None:
+            query._check_ranking()
+        return query
+
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
 
@@ -217,14 +269,19 @@ class Query:
             applied=self.applied,
             compression=self.compression,
             approximation=self.approximation,
+            shedding=self.shedding,
+            top=self.ranking,
             required=self.required,
         )
 
     def _check_complete(self) -> None:
         if not self.aggregates and self.applied is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
+        if self.ranking is not None:
+            self._check_ranking()
         if self.approximation is not None:
             self._check_approximation()
+        self._check_shedding()
         if self.compression is not NEVER_COMPRESSED and not self.plan([0]).keeps_chunks:
             raise MuntinError(
                 "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
@@ -238,6 +295,19 @@ class Query:
                 ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
             )
         self.plan([0])  # which checks the rest
+
+    def _check_shedding(self) -> None:
+        if self.shedding is not None:
+            shedding_plan.check(self.windows, self.aggregates)
+
+    def _check_ranking(self) -> None:
+        assert self.ranking is not None
+        if self.applied is not None:
+            raise MuntinError(
+                "top() compares groups by an aggregate, and the query applies a function instead; use .agg(), or sort "
+                "what the function returns."
+            )
+        self.ranking.check_aggregate(self.aggregates)
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         if name in RESERVED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.joins import product
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.product import Origin, Product
+from muntin.shedding.policy import Method, Shedding
 from tests import naive, strategies
 from tests.builders import Step, Stream, answer, tiny
 from tests.joins import union
@@ -82,6 +84,23 @@ def test_any_stream_has_the_pairs_of_a_nested_loop(
             answers, late = oracle.batch(rows, watermark)
             assert found_pairs([each for share in found for each in share]) == union.joined(answers)
             assert stream.total("late_rows") == len(late)
+
+
+@settings(max_examples=20)
+@given(union.WINDOWS, union.ON, union.sides(max_size=20), st.sampled_from(["concept", "uniform"]), PIECES)
+def test_the_pairs_of_tuples_that_were_not_shed(
+    windows: list[W.Window], on: tuple[str, ...], rows: list[Row], method: Method, pieces: int
+) -> None:
+    shedding = Shedding.of(0.5, None, method, 0, 0.95)
+    plan = union.pair_plan(windows[0], on, shards=(0,), shedding=shedding)
+    rows = union.with_keys(rows, on)
+    with patch.object(product, "MOST_PAIRS", pieces):
+        (share,) = answer(plan, [rows])
+    every = naive.answers(rows, windows, on, LISTED)
+    for place, named in found_pairs(share).items():
+        assert not Counter(named["pairs"]) - Counter(every[place]["pairs"])
+    for _, pair in share:
+        assert pair["quality"]["sampled"] <= pair["quality"]["size"]
 
 
 def table(sides: str) -> pa.RecordBatch:

@@ -64,6 +64,7 @@ def main(place: Path) -> None:
     assert sorted(fives) == [(f"k{key}", number, 5) for key in range(3) for number in range((21, 21, 18)[key] // 5)]
     check_a_function(feed)
     check_a_join(feed)
+    check_ranks(feed, place)
     progress = muntin.progress(handle)
     assert (progress.rows, progress.chunks > 0, progress.batch_seconds > 0) == (60, True, True), progress
     print("connect: streams and tables agree with Spark")
@@ -96,6 +97,28 @@ def check_a_join(feed: Feed) -> None:
         (total.agg(more=A.count(where="left_v > right_v")), expected),
     ):
         assert_same(keyed(query.to_df().collect(), "k"), keyed(judge.collect(), "k"))
+
+
+def check_ranks(feed: Feed, place: Path) -> None:
+    def ours(frame: object) -> muntin.Query:
+        query = muntin.over(frame, W.tumbling("10 seconds"), time="ts", watermark="2 seconds", by="k")  # type: ignore[arg-type]
+        return query.agg(n=A.count(), s=A.sum("v"))
+
+    sums = {(row.window_id, row.k): row.s for row in ours(feed.table()).to_df().collect()}
+    expected = [
+        (window, rank, key)
+        for window in range(6)
+        for rank, key in enumerate(sorted(["k0", "k1", "k2"], key=lambda key: (-sums[window, key], key))[:2], 1)
+    ]
+    ranked = ours(feed.table()).top(2, by="s").to_df().collect()
+    assert [(row.window_id, row["rank"], row.k) for row in ranked] == expected
+    drift = muntin.drift(ours(feed.table()).to_df()).collect()
+    assert [row.overlap for row in drift] == [1.0] * 5, drift
+    stream = ours(feed.stream()).top(2, by="s").to_df()
+    handle = run(stream, place / "ranked")
+    streamed = results(feed.table().sparkSession, stream, place / "ranked")
+    assert sorted((row.window_id, row["rank"], row.k) for row in streamed) == expected[: len(streamed)] != []
+    assert muntin.progress(handle).overlap == 1.0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from muntin.errors import MuntinError, suggest
 
 if TYPE_CHECKING:
     from muntin.sampling.estimated import Estimator
+    from muntin.shedding.scaled import Scaled
     from muntin.whole.function import Whole
 
 Types: TypeAlias = Mapping[str, pa.DataType]
@@ -39,6 +40,8 @@ class Bound:
     """What a sample of the window says of it, if anything."""
     own_estimate: bool = False
     """Whether the user gave the estimator, and so wants it used wherever it is good enough."""
+    scaled: Scaled | None = None
+    """What it says where tuples were shed, if anything."""
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Int64Array, State, fold_runs, run_starts
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, CustomEstimator
+from muntin.shedding.scaled import Scaled
 
 _RESULTS: dict[str, pa.DataType] = {
     "double": pa.float64(),
@@ -40,6 +41,8 @@ _RESULTS: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _SAMPLE = 4
+_AS_IT_IS = Scaled("as it is")
+"""Where tuples are shed, a custom aggregate sees the others; how to scale it back nobody but its user knows."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +210,12 @@ class CustomAggregate(Aggregate):
         kept = CustomPartial(where, self.inputs, shape, dtypes, self.order_free, self.lift, self.combine)
         lower = partial(_lower_custom, self.lower, shape, self.returns)
         if self.estimate is None:
-            return Bound((kept,), self.returns, lower)
+            return Bound((kept,), self.returns, lower, scaled=_AS_IT_IS)
         statistics = ((COUNT, counted(self.inputs[0], where)),)
         estimator = CustomEstimator(statistics, self.inputs, where, self.estimate, self.returns, as_numpy)
         made_up_columns = dict(zip(self.inputs, made_up, strict=True))
         _call("estimate", estimator.told, made_up_columns, 2 * _SAMPLE, 0.95)
-        return Bound((kept,), self.returns, lower, estimator=estimator, own_estimate=True)
+        return Bound((kept,), self.returns, lower, estimator=estimator, own_estimate=True, scaled=_AS_IT_IS)
 
 
 def _lower_custom(

@@ -17,6 +17,8 @@ from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments
 from muntin.arrays import Int64Array, State
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
+from muntin.shedding.scaled import Scaled
+from muntin.shedding.weighed import Weighed
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,8 @@ class CountAggregate(Aggregate):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         if self.column is not None:
             type_of(self.column, types)
-        bound = Bound((Count(where, self.column),), pa.int64(), _lower_count)
+        scaled = Scaled("count", Weighed(where, self.column))
+        bound = Bound((Count(where, self.column),), pa.int64(), _lower_count, scaled=scaled)
         if where is None and self.column is None:
             return bound  # the size of the window, which is always known
         return replace(bound, estimator=CountEstimator(((COUNT, bound),), self.column, where))
@@ -53,10 +56,11 @@ class SumAggregate(OfColumn):
         present = Count(where, self.column)
         integer = isinstance(total, IntegerSum)
         estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=True, integer=integer)
+        scaled = Scaled("sum", Weighed(where, self.column))
         if integer:
             lower = partial(_lower_integer_sum, self.column)
-            return Bound((total, present), pa.int64(), lower, estimator=estimator)
-        return Bound((total, present), pa.float64(), _lower_float_sum, estimator=estimator)
+            return Bound((total, present), pa.int64(), lower, estimator=estimator, scaled=scaled)
+        return Bound((total, present), pa.float64(), _lower_float_sum, estimator=estimator, scaled=scaled)
 
 
 def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
@@ -115,7 +119,9 @@ class MeanAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "mean")
         estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=False, integer=False)
-        return Bound((total, Count(where, self.column)), pa.float64(), _lower_mean, estimator=estimator)
+        scaled = Scaled("mean", Weighed(where, self.column))
+        partials = (total, Count(where, self.column))
+        return Bound(partials, pa.float64(), _lower_mean, estimator=estimator, scaled=scaled)
 
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -131,10 +137,12 @@ class VarianceAggregate(OfColumn):
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
-        if not (values.is_number(kind) or pa.types.is_decimal(kind)):
+        if not values.is_numeric(kind):
             name = ("stddev" if self.root else "var") + ("_samp" if self.sample else "_pop")
             raise MuntinError(f"{name} needs a number, but column {self.column!r} is of type {kind}; cast it first.")
-        return Bound((Moments(where, self.column),), pa.float64(), partial(_lower_variance, self.sample, self.root))
+        lower = partial(_lower_variance, self.sample, self.root)
+        scaled = Scaled("deviation" if self.root else "variance", Weighed(where, self.column), self.sample)
+        return Bound((Moments(where, self.column),), pa.float64(), lower, scaled=scaled)
 
 
 def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -156,7 +164,8 @@ class ExtremeAggregate(OfColumn):
         place = _place(self.column, kind, inverted=self.extreme in ("max", "last"))
         moment = Place(None, inverted=place.inverted)
         places = (place,) if self.extreme in ("min", "max") else (moment, place)
-        return Bound((Least(where, places),), kind, partial(_lower_least, kind, place))
+        scaled = {"min": Scaled("least"), "max": Scaled("greatest")}.get(self.extreme)
+        return Bound((Least(where, places),), kind, partial(_lower_least, kind, place), scaled=scaled)
 
 
 def _place(column: str, kind: pa.DataType, inverted: bool = False) -> Place:

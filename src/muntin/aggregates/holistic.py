@@ -40,7 +40,7 @@ class QuantileAggregate(OfColumn):
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
-        if not (values.is_number(kind) or pa.types.is_decimal(kind)):
+        if not values.is_numeric(kind):
             raise MuntinError(f"a quantile needs numbers, but column {self.column!r} is of type {kind}; cast it first.")
         whole = Quantiles(self.column, where, self.probabilities, self.as_list)
         result = pa.list_(pa.float64()) if self.as_list else pa.float64()

@@ -75,6 +75,8 @@ class Count(Partial):
     def lift(self, rows: Rows) -> State:
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
+        if rows.strata is not None and rows.strata.by_chance is None and self.column is None and self.where is None:
+            return (rows.strata.received.astype(np.int64),)  # those that were shed count, too
         (groups,) = rows.select(self.inputs, self.where)
         return (np.bincount(groups, minlength=rows.group_count),)
 
@@ -108,7 +110,7 @@ class FloatSum(ColumnPartial):
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, rows.numbers(self.column), 0),)
         groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
-        return (_sums(groups, weights, rows.group_count),)
+        return (sums(groups, weights, rows.group_count),)
 
     def combine(self, left: State, right: State) -> State:
         with np.errstate(all="ignore"):  # inf - inf is NaN, as in Spark: no reason to warn
@@ -119,7 +121,8 @@ class FloatSum(ColumnPartial):
             return (np.add.reduceat(state[0], starts),)
 
 
-def _sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
+def sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
+    """The sum of each group's weights."""
     # Of no tuples at all, bincount makes integers.
     return np.bincount(groups, weights=weights, minlength=group_count).astype(np.float64, copy=False)
 
@@ -184,8 +187,8 @@ class Moments(ColumnPartial):
         groups, numbers = rows.select(self.inputs, self.where, rows.numbers(self.column))
         count = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
         with np.errstate(all="ignore"):
-            mean = _sums(groups, numbers, rows.group_count) / np.maximum(count, 1)
-            squares = _sums(groups, (numbers - mean[groups]) ** 2, rows.group_count)
+            mean = sums(groups, numbers, rows.group_count) / np.maximum(count, 1)
+            squares = sums(groups, (numbers - mean[groups]) ** 2, rows.group_count)
         return (count, mean, squares)
 
     def combine(self, left: State, right: State) -> State:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
 
+if TYPE_CHECKING:
+    from muntin.shedding.strata import Strata
+
 
 class Rows:
     """Tuples with the group that each belongs to: `groups[i]` in `range(group_count)` is the (key, pane) of row i."""
 
-    def __init__(self, batch: pa.RecordBatch, times: Int64Array, groups: Int64Array | None, group_count: int) -> None:
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        times: Int64Array,
+        groups: Int64Array | None,
+        group_count: int,
+        strata: Strata | None = None,
+    ) -> None:
         """`groups` may be left out where every row is a group of its own, in order."""
         self.batch = batch
         self.times = times
@@ -20,6 +32,8 @@ class Rows:
         """Then there is nothing to add up: a partial is its row."""
         self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
+        self.strata = strata
+        """What the rows stand for, where others were shed."""
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}

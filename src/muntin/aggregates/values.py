@@ -25,6 +25,10 @@ def is_number(kind: pa.DataType) -> bool:
     return is_integer(kind) or bool(pa.types.is_floating(kind))
 
 
+def is_numeric(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(pa.types.is_decimal(kind))
+
+
 def is_fixed(kind: pa.DataType) -> bool:
     """Types whose values are their own order keys, up to a change of representation."""
     return is_number(kind) or any(

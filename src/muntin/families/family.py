@@ -17,6 +17,8 @@ from muntin.arrays import BoolArray, Int64Array, State
 from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
+from muntin.ranking.drift import with_groups
+from muntin.sampling.plan import SIZE
 from muntin.tree import FlatTree
 from muntin.windows import Window
 
@@ -244,16 +246,31 @@ def told(
     whole: WholeWindows | None,
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
+    batch = _told(plan, table, family, answers, lowered_values, whole)
+    return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
+
+
+def _told(
+    plan: Plan,
+    table: PaneTable,
+    family: Family,
+    answers: Answers,
+    lowered_values: Mapping[str, pa.Array],
+    whole: WholeWindows | None,
+) -> pa.RecordBatch:
     if whole is None:
         answers, values = _with_all(plan, answers, lowered_values)
         return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
-    if whole.approximate is not None:
-        found = whole.approximate.values(family, answers, lowered_values)
-        told_values = [found[output.name] for output in plan.outputs]
-        return result_batch(plan, table, answers, [*told_values, found["quality"]])
     if plan.applied is not None:
         windows, rows = whole.applied(family, answers)
+        if whole.shed is not None:
+            rows = [*rows, whole.shed.quality(lowered_values).take(pa.array(windows))]
         return result_batch(plan, table, answers.take(windows), rows)
+    estimated = whole.shed or whole.approximate
+    if estimated is not None:
+        found = estimated.values(family, answers, lowered_values)
+        told_values = [found[output.name] for output in plan.outputs]
+        return result_batch(plan, table, answers, [*told_values, found["quality"]])
     answers, values = _with_all(plan, answers, {**lowered_values, **whole.values(family, answers)})
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
 

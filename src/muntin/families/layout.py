@@ -16,7 +16,7 @@ from muntin.families.partials import TimeSpan
 from muntin.families.session import SessionFamily
 from muntin.families.time import TimeFamily
 from muntin.panes.table import Layout, LeafSet, key_schema
-from muntin.panes.tuples import MEMBERSHIP, membership_type
+from muntin.panes.tuples import MEMBERSHIP, WEIGHT, membership_type
 from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
 
 ROW_COUNT = Count(None, None)
@@ -30,11 +30,12 @@ def lay_out(
     aggregates: Mapping[str, Bound],
     applied: Sequence[str] | None = None,
     sampled: Sequence[str] | None = None,
+    weighed: bool = False,
 ) -> tuple[Layout, tuple[Family, ...]]:
     """Every window in the family of its kind, and every family behind the leaf sets of those before it.
 
     `applied` are the columns that a function of whole windows gets, if there is one; `sampled` those that samples have,
-    if there are samples.
+    if there are samples. Tuples that are `weighed` stand for others, which were shed.
     """
     families: list[Family] = []
     numbered = list(enumerate(windows))
@@ -64,6 +65,7 @@ def lay_out(
         read = [column for bound in over_tuples for column in bound.inputs]
         read += [window.column for window in windows if isinstance(window, DeltaWindow)]
         read += [*(applied or []), *(sampled or [])]
+        read += [WEIGHT] if weighed else []
         fields = [pa.field(column, types[column]) for column in dict.fromkeys(read)]
         columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(families)))] if whole else fields)
     leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_starts, search
+from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_numbers, run_starts, search
 from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
@@ -116,9 +116,7 @@ class OrderedFamily(TupleFamily):
             leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
             return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
-        groups = np.zeros(len(tuples), dtype=np.int64)
-        groups[first[1:]] = 1
-        rows = Rows(tuples.columns, tuples.time, np.cumsum(groups), len(first))
+        rows = Rows(tuples.columns, tuples.time, run_numbers(first, len(tuples)), len(first))
         leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
         return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import BoolArray, Int64Array, run_starts, running_max
+from muntin.arrays import BoolArray, Int64Array, run_numbers, run_starts, running_max
 from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
 from muntin.families.partials import FIRST_TIME, LAST_TIME
 from muntin.panes.table import Leaves, PaneTable, arranged, merge
@@ -45,7 +45,7 @@ class SessionFamily(TupleFamily):
         if not self.leaf_set.per_tuple:
             parted[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) > self.gap)
         starts = np.flatnonzero(parted)
-        rows = Rows(tuples.columns, tuples.time, np.cumsum(parted) - 1, len(starts))
+        rows = Rows(tuples.columns, tuples.time, run_numbers(starts, len(tuples)), len(starts))
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
         if self.leaf_set.per_tuple:
             leaves = arranged(self.leaf_set, leaves)  # with the tie-break that later tuples will get, too

@@ -95,10 +95,21 @@ class WindowAnswers:
     def _answer(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
         answers = self._held(after, until)
         if isinstance(self._plan.applied, Product):
-            assert self._whole is not None, "pairs are made of tuples"
-            for windows, pairs in self._whole.pairs(self._plan.applied, self._family, answers):
-                yield result_batch(self._plan, self._table, answers.take(windows), pairs)
-            return
+            yield from self._pairs(self._plan.applied, answers)
+        else:
+            values = self._lowered(answers)
+            yield told(self._plan, self._table, self._family, answers, values, self._whole)
+
+    def _pairs(self, product: Product, answers: Answers) -> Iterator[pa.RecordBatch]:
+        assert self._whole is not None, "pairs are made of tuples"
+        shed = self._whole.shed
+        quality = None if shed is None else shed.quality(self._lowered(answers))
+        for windows, pairs in self._whole.pairs(product, self._family, answers):
+            told_quality = [] if quality is None else [quality.take(pa.array(windows))]
+            yield result_batch(self._plan, self._table, answers.take(windows), [*pairs, *told_quality])
+
+    def _lowered(self, answers: Answers) -> dict[str, pa.Array]:
+        """What the decomposable aggregates say of each window."""
         states = []
         for index, tree in zip(self._indexes, self._trees, strict=True):
             begin, end = index.ranges(answers.key, answers.start, answers.end)
@@ -113,7 +124,7 @@ class WindowAnswers:
             held = states[output.slots[0][0] - self._family.first_set][1]
             parts = [states[leaf_set - self._family.first_set][0][fields] for leaf_set, fields in output.slots]
             values[output.name] = lowered(output, parts, held, len(answers.key), self._table)
-        yield told(self._plan, self._table, self._family, answers, values, self._whole)
+        return values
 
     def _held(self, after: int, until: int) -> Answers:
         parts = []

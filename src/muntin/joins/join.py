@@ -108,9 +108,8 @@ class Join:
         return replace(self, query=self.query.late(policy))
 
     def shed(self, *args: Any, **kwargs: Any) -> Join:
-        """As for any query: the tuples of both sides are shed."""
-        query: Any = self.query
-        return replace(self, query=query.shed(*args, **kwargs))
+        """As for any query: tuples of both sides are dropped. The rows of the others have the column `quality`."""
+        return replace(self, query=self.query.shed(*args, **kwargs))
 
     def to_df(self) -> DataFrame:
         """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
@@ -144,6 +143,11 @@ class Join:
         """The query that runs, and what is made of its results."""
         if not self.aggregates:
             raise MuntinError("The join computes nothing yet; call .agg(...) with at least one aggregate, or .rows().")
+        if self.query.shedding is not None:
+            raise MuntinError(
+                "shed() drops tuples of both sides, and what is left says too little of aggregates over their pairs; "
+                "use it with .rows(), or leave it out."
+            )
         if any(each.why_pairs is not None for each in self.aggregates.values()):
             return self._over_pairs()
         time = self.query.source.types[TIME]

@@ -23,21 +23,21 @@ class LocalCopies:
     """The copies of one shard of one query. Nothing here may fail a batch: every error is a copy less."""
 
     def __init__(self, query: str, shard: int) -> None:
+        self._query = query
         self._folder = query_folder(query) / str(shard)
 
     def read(self, name: str) -> bytes | None:
         with suppress(OSError):
-            if _is_ours(self._folder):
+            if is_ours(self._folder):
                 return (self._folder / name).read_bytes()
         return None
 
     def write(self, name: str, value: bytes) -> None:
         with suppress(OSError):
             if not self._folder.exists():
-                self._folder.parent.parent.mkdir(mode=0o700, exist_ok=True)
-                self._folder.mkdir(parents=True, exist_ok=True)
+                private_folder(self._query, self._folder.name)
                 _remove_stale(self._folder.parent)
-            if _is_ours(self._folder):
+            if is_ours(self._folder):
                 unfinished = self._folder / f"{name}.{os.getpid()}"
                 unfinished.write_bytes(value)
                 unfinished.replace(self._folder / name)
@@ -56,6 +56,15 @@ class LocalCopies:
             (self._folder / name).unlink(missing_ok=True)
 
 
+def private_folder(query: str, name: str) -> Path:
+    """A folder of a query that nobody else can write to; it may be missing, if it cannot be made."""
+    folder = query_folder(query) / name
+    with suppress(OSError):
+        folder.parent.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def query_folder(query: str) -> Path:
     return Path(tempfile.gettempdir()) / f"muntin-{os.getuid()}" / query
 
@@ -65,7 +74,7 @@ def forget(query: str) -> None:
     shutil.rmtree(query_folder(query), ignore_errors=True)
 
 
-def _is_ours(folder: Path) -> bool:
+def is_ours(folder: Path) -> bool:
     """Whether nobody else can have put files there."""
     about = folder.parent.parent.stat()
     return about.st_uid == os.getuid() and about.st_mode & 0o022 == 0

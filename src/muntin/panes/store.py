@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 
@@ -26,6 +27,7 @@ from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.panes.values import StateBackend, StateValues
 from muntin.plan import Plan
+from muntin.ranking.drift import LastWindow
 from muntin.sampling.packed import pack_samples, unpack_samples
 from muntin.sampling.pause import Pause
 from muntin.sampling.store import SampleStore, ShardSamples
@@ -61,6 +63,8 @@ class Totals:
     """Windows of keys that were answered from all their tuples, in a query that allows samples."""
     approximate_windows: int = 0
     """Those that were answered from a sample."""
+    shed_rows: int = 0
+    """Rows that were shed: received, and dropped before they cost anything."""
 
     def plus(self, other: Totals) -> Totals:
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -111,6 +115,7 @@ class HotCache:
         self._capacity = capacity
         self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable, ShardSamples | None]] = OrderedDict()
         self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
+        self._windows: OrderedDict[tuple[str, int], tuple[str, Mapping[int, LastWindow]]] = OrderedDict()
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
         """Chunks by name. A name is never used twice, so these need no version."""
@@ -131,10 +136,22 @@ class HotCache:
 
     def release_moved(self) -> None:
         """Give up what other workers of the host have now: of one shard, one copy is enough."""
-        for query, shard in {*self._entries, *self._chunks}:
+        for query, shard in {*self._entries, *self._chunks, *self._windows}:
             if LocalCopies(query, shard).is_elsewhere():
                 self._entries.pop((query, shard), None)
                 self._chunks.pop((query, shard), None)
+                self._windows.pop((query, shard), None)
+
+    def last_windows(self, query: str, shard: int, version: str) -> Mapping[int, LastWindow] | None:
+        """The groups of the windows that closed last, if they are those before the very state that is there now."""
+        entry = self._windows.get((query, shard))
+        return entry[1] if entry is not None and entry[0] == version else None
+
+    def put_last_windows(self, query: str, shard: int, version: str, last: Mapping[int, LastWindow]) -> None:
+        self._windows[query, shard] = (version, last)
+        self._windows.move_to_end((query, shard))
+        while len(self._windows) > self._capacity:
+            self._windows.popitem(last=False)
 
     def put(self, query: str, shard: int, version: str, table: PaneTable, samples: ShardSamples | None = None) -> None:
         self._entries[query, shard] = (version, table, samples)
@@ -173,6 +190,17 @@ class PaneStore:
 
     def _cached(self) -> tuple[PaneTable, ShardSamples | None] | None:
         return self._cache.get(self._query, self._shard, self.header.version)
+
+    def last_windows(self) -> Mapping[int, LastWindow] | None:
+        """The groups of the windows that closed last, by model, if this worker has seen them close.
+
+        They are in no state: a worker that has not seen them cannot tell the drift between two batches.
+        """
+        return self._cache.last_windows(self._query, self._shard, self.header.version)
+
+    def keep_last_windows(self, last: Mapping[int, LastWindow]) -> None:
+        """For the next batch, after the commit of this one."""
+        self._cache.put_last_windows(self._query, self._shard, self.header.version, last)
 
     def sampled(self, table: PaneTable, now: Marks) -> SampleStore | None:
         """The samples beside a table, which has just been added to; None if the query has none."""
@@ -388,7 +416,7 @@ def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, in
     if family is None:
         return table, late_rows
     kept = family.open(family.own(table), marks.watermark)
-    if table.tuples is None:
+    if table.tuples is None or plan.shedding is not None:
         late_rows = int(np.sum(table.panes.state[0][~kept[0]]))
     rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
     return table.filter([*kept, *rest]), late_rows

@@ -16,7 +16,7 @@ from muntin.aggregates.custom import CustomPartial
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
 from muntin.aggregates.values import union_ranked
-from muntin.arrays import Array, BoolArray, Int64Array, State, run_starts
+from muntin.arrays import Array, BoolArray, Int64Array, State, chooser, run_starts
 from muntin.panes import keys as key_codes
 from muntin.panes.tuples import Tuples, concatenated
 
@@ -102,6 +102,9 @@ class Leaves:
         return len(self.key)
 
     def take(self, chosen: Int64Array | BoolArray | slice) -> Leaves:
+        if isinstance(chosen, np.ndarray) and chosen.dtype == bool:
+            choose = chooser(np.asarray(chosen, dtype=bool))
+            return Leaves(choose(self.key), choose(self.time), tuple(choose(column) for column in self.state))
         return Leaves(self.key[chosen], self.time[chosen], tuple(column[chosen] for column in self.state))
 
     @property

@@ -15,6 +15,10 @@ MEMBERSHIP = "__muntin_families"
 """Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
 
 
+WEIGHT = "__muntin_weight"
+"""Where tuples were shed, this column says how many each of those that were kept stands for."""
+
+
 def membership_type(families: int) -> pa.DataType:
     return next(kind for bits, kind in _MEMBERSHIP_TYPES if families <= bits)
 
@@ -62,7 +66,7 @@ class Tuples:
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
         if ties.any() and self.columns.num_columns:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
-            run = np.cumsum(np.append(True, ~ties))[tied]
+            run = np.cumsum(~np.append(False, ties)[tied])
             chosen = order[tied]
             order[tied] = chosen[np.lexsort((*reversed(self._ranks(chosen, first)), run))]
         return order

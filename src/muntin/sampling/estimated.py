@@ -22,6 +22,7 @@ from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
 from muntin.sampling.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.sampling.policy import Approximation
+from muntin.shedding.quantiles import intervals
 from muntin.whole.frequent import most_frequent
 from muntin.whole.function import Whole, lists
 from muntin.whole.held import Chosen, Held
@@ -117,7 +118,10 @@ class QuantileEstimator(OfWhole):
         size = seen.statistics[COUNT].astype(np.int64)
         several = self.whole.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
-        error = np.max([rank_error(chosen.sizes, size, each, confidence, seen.allowed) for each in several], axis=0)
+        n = chosen.as_good_as
+        error = np.max([rank_error(n, size, each, confidence, seen.allowed) for each in several], axis=0)
+        if chosen.weights is not None:
+            return Estimate(self.whole.compute(seen.held), error, *intervals(self.whole, seen.held, seen.confidence))
         sides = [_order_interval(chosen, size, each, confidence) for each in several]
         answers = self.whole.compute(seen.held)
         if not self.whole.as_list:
@@ -185,9 +189,9 @@ class FrequencyEstimator(OfWhole):
     def estimate(self, seen: Seen) -> Estimate:
         chosen = seen.held.chosen(self.whole.column, self.whole.where)
         size = seen.statistics[COUNT]
-        n = np.maximum(chosen.sizes, 1)
+        n = np.maximum(chosen.total, 1)
         known = chosen.sizes >= size
-        off = 2 * _frequency_error(n, seen.confidence)
+        off = 2 * _frequency_error(np.maximum(chosen.as_good_as, 1), seen.confidence)
         most = most_frequent(chosen, self.k + 1)
         place = np.arange(len(most.window)) - np.searchsorted(most.window, most.window)
         share = np.zeros((2, len(size)))  # of the last value that is told, and of the first that is not

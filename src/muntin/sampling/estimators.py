@@ -58,16 +58,21 @@ def total(
 
 
 def count(matching: Int64Array | Float64Array, sampled: Int64Array, size: Int64Array, confidence: float) -> Interval:
-    """How many tuples of a window fulfil a condition that `matching` of its sample do (Clopper and Pearson, 1934)."""
-    tail = (1 - confidence) / 2
-    n, k = sampled.astype(float), matching.astype(float)
-    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
-    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail), 1.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = k / n
+    """How many tuples of a window fulfil a condition that `matching` of its sample do."""
+    found = share(matching.astype(float), sampled.astype(float), confidence)
     known = sampled >= size
-    low, high = np.where(known, share, low), np.where(known, share, high)
-    return Interval(share, low, high).scaled(size)
+    low, high = (np.where(known, found.value, side) for side in (found.low, found.high))
+    return Interval(found.value, low, high).scaled(size)
+
+
+def share(matching: Float64Array, sampled: Float64Array, confidence: float) -> Interval:
+    """The share of a large window that fulfils a condition (Clopper and Pearson, 1934)."""
+    tail = (1 - confidence) / 2
+    n, k = sampled, matching
+    low = np.where(k > 0, betaincinv(np.where(k > 0, k, 1.0), n - k + 1, tail), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.where(k < n, n - k, 1.0), 1 - tail), 1.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Interval(k / n, low, high)
 
 
 def variance(

@@ -42,7 +42,7 @@ def unpack_samples(plan: Plan, sealed: bytes) -> ShardSamples:
     sets = []
     for spec, own, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
         key, position, priority = (np.asarray(own.column(i)) for i in range(3))
-        schema = pa.schema([(name, plan.types[name]) for name in spec.columns])
+        schema = spec.schema(plan.layout.tuples)
         columns = pa.RecordBatch.from_arrays(own.columns[3:], schema=schema)
         cut = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
         sets.append(Samples(key, position, priority, columns, cut, distinct=spec.of is not None))

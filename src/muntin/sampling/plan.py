@@ -12,6 +12,7 @@ from muntin.aggregates import values
 from muntin.aggregates.aggregate import Bound
 from muntin.errors import MuntinError
 from muntin.panes import keys as key_codes
+from muntin.panes.tuples import WEIGHT
 from muntin.sampling.estimated import DistinctEstimator, Estimator
 from muntin.sampling.policy import Approximation
 from muntin.sampling.samples import Samples
@@ -32,9 +33,12 @@ class SampleSpec:
     of: DistinctEstimator | None = None
     """The estimator whose distinct values are sampled."""
 
-    def empty(self, types: Mapping[str, pa.DataType]) -> Samples:
-        schema = pa.schema([(name, types[name]) for name in self.columns])
-        return Samples.none(schema, distinct=self.of is not None)
+    def schema(self, tuples: pa.Schema | None) -> pa.Schema:
+        """Of what a sampled tuple has, out of what the tuples have that are kept."""
+        return pa.schema([] if tuples is None else [tuples.field(name) for name in self.columns])
+
+    def empty(self, tuples: pa.Schema | None) -> Samples:
+        return Samples.none(self.schema(tuples), distinct=self.of is not None)
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,8 @@ class SamplingPlan:
         )
 
 
-def estimated(aggregates: Mapping[str, Bound], policy: Approximation) -> dict[str, Estimator]:
-    """The aggregates that samples may answer; the others are incremental."""
+def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool) -> dict[str, Estimator]:
+    """The aggregates that samples may answer; the others are incremental, or estimated from what was not shed."""
     chosen = {}
     for name, bound in aggregates.items():
         if bound.whole is not None and bound.estimator is None:
@@ -77,7 +81,8 @@ def estimated(aggregates: Mapping[str, Bound], policy: Approximation) -> dict[st
                 f"{name} cannot be approximated: nothing can be said of it from a sample. Leave it out, or compute it "
                 "in a query of its own without .approximate()."
             )
-        if bound.estimator is not None and (bound.whole is not None or bound.own_estimate or not policy.incremental):
+        by_sample = bound.whole is not None or bound.own_estimate or not (policy.incremental or shed)
+        if bound.estimator is not None and by_sample:
             chosen[name] = bound.estimator
     return chosen
 
@@ -97,10 +102,12 @@ def make(
     types: Mapping[str, pa.DataType],
     keys: Sequence[str],
     shards: int,
+    shed: bool = False,
 ) -> SamplingPlan:
-    estimators = estimated(aggregates, policy)
+    estimators = estimated(aggregates, policy, shed)
     of_tuples = [each for each in estimators.values() if not each.distinct]
-    columns = tuple(dict.fromkeys(column for each in of_tuples for column in each.inputs))
+    read = [column for each in of_tuples for column in each.inputs] + [WEIGHT] * shed
+    columns = tuple(dict.fromkeys(read))
     if policy.is_auto and any(bound.own_estimate for bound in aggregates.values()):
         raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")
     specs = [SampleSpec(columns)] if of_tuples else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -49,44 +49,57 @@ def _side(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def told_exactly(kind: pa.StructType, found: Mapping[str, pa.Array], size: Int64Array, mode: str) -> pa.Array:
-    """The quality of answers that have no error."""
-    count = len(size)
-    columns = {
-        "mode": pa.repeat(mode, count),
-        "error": pa.array(np.zeros(count)),
-        "confidence": pa.array(np.ones(count)),
-        "sampled": pa.array(size),
-        "size": pa.array(size),
-    }
-    for side in ("low", "high"):
-        columns[side] = _struct_of(kind, side, [of_type(found[name], each) for name, each in _sides(kind)])
-    return _struct(kind, columns)
+@dataclass(frozen=True)
+class Told:
+    """How good answers are, window by window."""
+
+    approximate: BoolArray
+    exactly: str
+    """The mode of the others."""
+    error: Float64Array
+    """Of those that are approximate; NaN where nobody can tell."""
+    confidence: float
+    sampled: Int64Array
+    size: Int64Array
+    low: Mapping[str, pa.Array] = field(default_factory=dict)
+    high: Mapping[str, pa.Array] = field(default_factory=dict)
+    """The intervals of aggregates that are estimates; the others are what they are."""
+
+    @classmethod
+    def all_exact(cls, size: Int64Array, mode: str) -> Told:
+        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size)
+
+    @classmethod
+    def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
+        sides: list[dict[str, pa.Array]] = []
+        for side in ("low", "high"):
+            bounds = {name: getattr(estimate, side) for name, estimate in judged.estimates.items()}
+            unknown = pa.nulls(len(size), pa.float64())
+            sides.append({name: unknown if bound is None else bound for name, bound in bounds.items()})
+        return cls(judged.approximate, EXACT, judged.error, confidence, judged.sampled, size, *sides)
+
+    def column(self, kind: pa.StructType, found: Mapping[str, pa.Array]) -> pa.Array:
+        """The column `quality`; `found` are the answers."""
+        approximate = self.approximate
+        columns = {
+            "mode": pa.array([self.exactly, APPROXIMATE]).take(pa.array(approximate.astype(np.int8))),
+            "error": pa.array(np.where(approximate, self.error, 0.0), from_pandas=True),
+            "confidence": pa.array(np.where(approximate, self.confidence, 1.0)),
+            "sampled": pa.array(np.where(approximate, self.sampled, self.size)),
+            "size": pa.array(self.size),
+        }
+        for side, estimates in (("low", self.low), ("high", self.high)):
+            bounds = []
+            for name, each in _sides(kind):
+                exact, bound = of_type(found[name], each), estimates.get(name)
+                bounds.append(exact if bound is None else picked(_bound(bound, each), exact, approximate))
+            columns[side] = _struct_of(kind, side, bounds)
+        return _struct(kind, columns)
 
 
-def told_from_samples(
-    kind: pa.StructType, found: Mapping[str, pa.Array], size: Int64Array, judged: Judged, confidence: float
-) -> pa.Array:
-    """The quality of answers some of which are estimates."""
-    approximate = judged.approximate
-    columns = {
-        "mode": pa.array([EXACT, APPROXIMATE]).take(pa.array(approximate.astype(np.int8))),
-        "error": pa.array(np.where(approximate, judged.error, 0.0)),
-        "confidence": pa.array(np.where(approximate, confidence, 1.0)),
-        "sampled": pa.array(np.where(approximate, judged.sampled, size)),
-        "size": pa.array(size),
-    }
-    for side in ("low", "high"):
-        bounds = []
-        for name, each in _sides(kind):
-            exact, estimate = of_type(found[name], each), judged.estimates.get(name)
-            bound = None if estimate is None else getattr(estimate, side)
-            if estimate is not None:
-                bound = pa.nulls(len(size), each) if bound is None else of_type(bound, each)
-                exact = picked(bound, exact, approximate)
-            bounds.append(exact)
-        columns[side] = _struct_of(kind, side, bounds)
-    return _struct(kind, columns)
+def _bound(bound: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A side of an interval; nulls only, which have no type of their own, are of any."""
+    return pa.nulls(len(bound), kind) if bound.null_count == len(bound) else of_type(bound, kind)
 
 
 def _sides(kind: pa.StructType) -> list[tuple[str, pa.DataType]]:

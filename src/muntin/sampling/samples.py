@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, UInt64Array, expand, positions_in_runs, run_starts
+from muntin.arrays import BoolArray, Int64Array, UInt64Array, expand, positions_in_runs, run_numbers, run_starts
 from muntin.families.leaf_index import LeafIndex
 from muntin.panes.tuples import Tuples, by_key_and_time
 from muntin.tree.wavelet import WaveletMatrix
@@ -74,7 +74,7 @@ def _least_behind(key: Int64Array, kept: Int64Array) -> Int64Array:
     starts = run_starts(key)
     # Keys that come first get the larger values when read from the end, so that one sweep serves all keys.
     distinct, rank = np.unique(kept, return_inverse=True)
-    run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(key)))
+    run = run_numbers(starts, len(key))
     stacked = run * (len(distinct) + 1) + rank
     least = np.minimum.accumulate(stacked[::-1])[::-1]
     behind = np.append(least[1:], np.iinfo(np.int64).max)

@@ -50,7 +50,7 @@ class ShardSamples:
     @classmethod
     def none(cls, plan: Plan) -> ShardSamples:
         assert plan.sampling is not None
-        empty = [spec.empty(plan.types) for _ in plan.families for spec in plan.sampling.specs]
+        empty = [spec.empty(plan.layout.tuples) for _ in plan.families for spec in plan.sampling.specs]
         return cls(_no_keys(plan), tuple(empty))
 
     @property

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Float64Array, Int64Array, run_starts
+from muntin.arrays import BoolArray, Float64Array, Int64Array, run_numbers, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
 from muntin.sampling.allocation import congress
 from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
 from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, of_type, picked, told_exactly, told_from_samples
+from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, Told, of_type, picked
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held
@@ -93,7 +93,7 @@ class ApproximateWindows:
         """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
         size = np.asarray(known[SIZE])
         if not self._sampling.estimators:
-            return {**known, "quality": told_exactly(self._kind, known, size, INCREMENTAL)}
+            return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._kind, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
@@ -122,7 +122,7 @@ class ApproximateWindows:
         self.counted.exact += len(size)
         self.counted.read += len(size)
         found = {**known, **self._whole.values(family, answers)}
-        return {**found, "quality": told_exactly(self._kind, found, size, EXACT)}
+        return {**found, "quality": Told.all_exact(size, EXACT).column(self._kind, found)}
 
     def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Asked:
         begin, end = answers.start, answers.end
@@ -180,8 +180,8 @@ class ApproximateWindows:
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
-        quality = told_from_samples(self._kind, found, asked.size, judged, self._policy.confidence)
-        return {**found, "quality": quality}
+        told = Told.from_samples(asked.size, judged, self._policy.confidence)
+        return {**found, "quality": told.column(self._kind, found)}
 
     def _judged(self, family: Family, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
@@ -227,7 +227,7 @@ def _numbered(answers: Answers) -> Int64Array:
     order = np.lexsort((answers.window, answers.model))
     starts = run_starts(answers.model[order], answers.window[order])
     window = np.empty(len(order), dtype=np.int64)
-    window[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    window[order] = run_numbers(starts, len(order))
     return window
 
 

@@ -12,11 +12,13 @@ from pyspark.sql import functions as F
 from muntin.panes.copies import forget
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.ranking.merged import ranked_schema
 from muntin.spark import session
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
+from muntin.spark.ranked import ranked
+from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
-from muntin.spark.types import schema_to_spark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 
 
@@ -30,7 +32,7 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
     inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
-    each_packed = [_packed(query, plan, frame, delay) for frame, delay in inputs]
+    each_packed = [_packed(query, plan, frame, delay, identity) for frame, delay in inputs]
     packed_rows = reduce(lambda first, second: first.union(second), each_packed)
     panes = packed_rows.drop("latest_time").groupBy("shard")
     if query.source.streaming:
@@ -44,12 +46,15 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     else:
         staged = panes.applyInArrow(shard_of_table(plan, finish), STAGED)
     results = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
+    if plan.top is not None:
+        # All shards close the same windows in the same batch, so their groups need only meet, and no state is needed.
+        return results.repartition(1).mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
     schema = plan.result_schema if finish is None else finish.schema
-    return results.mapInArrow(unpacked(schema), schema_to_spark(schema))
+    return results.mapInArrow(unpacked(schema), result_type(plan, schema))
 
 
-def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None) -> DataFrame:
-    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan), PACKED)
+def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
+    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan, identity), PACKED)
     if not query.source.streaming:
         return packed_rows
     # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the

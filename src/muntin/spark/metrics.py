@@ -15,7 +15,7 @@ from muntin.stages.window_stage import ShardMetrics
 OBSERVATION = "muntin"
 NAMES = tuple(each.name for each in fields(ShardMetrics))
 _COUNTERS = tuple(each.name for each in fields(Totals))
-_LARGEST = {"compressed_after"}
+_LARGEST = {"compressed_after", "shed_rate"}
 """Of which the shards' largest counts, and not their sum."""
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
@@ -42,7 +42,9 @@ class Progress:
     exact_windows: int = 0
     """Windows of keys that had to be answered from all their tuples, in a query that allows samples."""
     approximate_windows: int = 0
-    """Those that were answered from a sample."""
+    """Those that were answered from a sample, or from what was not shed."""
+    shed_rows: int = 0
+    """Rows that were shed; they are among `rows`."""
     batch_rows: int = 0
     """The same for the last batch alone, from here on."""
     batch_late_rows: int = 0
@@ -53,6 +55,7 @@ class Progress:
     batch_decompressions: int = 0
     batch_exact_windows: int = 0
     batch_approximate_windows: int = 0
+    batch_shed_rows: int = 0
     batch_seconds: float = 0.0
     """How long the batch took: the latency of its results, once the watermark has passed their windows."""
     rows_per_s: float = 0.0
@@ -73,6 +76,12 @@ class Progress:
     sample_tuples: int = 0
     """Tuples in the samples of open windows."""
     sample_bytes: int = 0
+    shed_rate: int = 0
+    """The share of rows that the last batch was to shed, in millionths."""
+    error_millionths: int = 0
+    """The estimated relative errors of the windows of the last batch of which rows were shed, added up."""
+    windows_with_error: int = 0
+    """Of how many windows that is."""
     chunks: int = 0
     """Chunks of tuples that open windows still need."""
     compressed_chunks: int = 0
@@ -87,6 +96,37 @@ class Progress:
     """Those that are only in the state."""
     compressed_after: int = 0
     """D as it stands: the age in event time of the youngest compressed chunk, in microseconds."""
+    drift_common: int = 0
+    """In a query with `.top()`, over all pairs of neighbouring windows that closed with the last batch in which there
+    were any: groups that are in both."""
+    drift_union: int = 0
+    """Groups that are in either."""
+    drift_apart: int = 0
+    """By how many rows groups differ."""
+    drift_total: int = 0
+    """How many rows they have."""
+
+    @property
+    def overlap(self) -> float | None:
+        """Concept overlap: the share of the groups of two neighbouring windows that both have; None if none were
+        compared.
+        """
+        return self.drift_common / self.drift_union if self.drift_union else None
+
+    @property
+    def distance(self) -> float | None:
+        """Concept distance, from 0 to 1: how far the frequencies of their groups are apart."""
+        return self.drift_apart / self.drift_total if self.drift_total else None
+
+    @property
+    def rate(self) -> float:
+        """The share of rows that the last batch was to shed."""
+        return self.shed_rate / 1e6
+
+    @property
+    def estimated_error(self) -> float | None:
+        """The mean of the relative errors that were estimated for the windows of the last batch."""
+        return self.error_millionths / 1e6 / self.windows_with_error if self.windows_with_error else None
 
     @property
     def compressed_share(self) -> float:
@@ -113,15 +153,18 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
 
 def progress(query: Any) -> Progress:
     """The metrics of a running or ended streaming query, as a plain object."""
-    for report in reversed(query.recentProgress):
-        found = report["observedMetrics"].get(OBSERVATION)
-        if found is not None:
-            values = _as_dict(found)
-            known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
-            seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-            rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
-            return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
-    return Progress()
+    observations = ((each, each["observedMetrics"].get(OBSERVATION)) for each in reversed(query.recentProgress))
+    reports = [(report, _as_dict(found)) for report, found in observations if found is not None]
+    if not reports:
+        return Progress()
+    report, values = reports[0]
+    known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
+    # Not every batch closes windows.
+    compared = next((each for _, each in reports if each["drift_union"]), values)
+    known |= {name: int(compared[name] or 0) for name in NAMES if name.startswith("drift_")}
+    seconds = report["durationMs"].get("triggerExecution", 0) / 1000
+    rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
+    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import types as T
 
 from muntin.plan import Plan
-from muntin.stages.pane_stage import PackedPanes, PaneStage
+from muntin.shedding.load import HostLoad
+from muntin.shedding.shedder import Shedder
+from muntin.stages.pane_stage import NO_TIME, PackedPanes, PaneStage
 
 PACKED = T.StructType(
     [
@@ -19,6 +22,8 @@ PACKED = T.StructType(
         T.StructField("panes", T.BinaryType()),
         T.StructField("late_candidates", T.BinaryType()),
         T.StructField("latest", T.LongType()),
+        T.StructField("shed_rows", T.LongType()),
+        T.StructField("shed_rate", T.LongType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -33,17 +38,45 @@ _ARROW = pa.schema(
         ("panes", pa.binary()),
         ("late_candidates", pa.binary()),
         ("latest", pa.int64()),
+        ("shed_rows", pa.int64()),
+        ("shed_rate", pa.int64()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
 
 
-def packed_panes(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for each in PaneStage(plan).run(batches):
+        load = host_load(plan, query)
+        rows, latest = 0, NO_TIME
+        for each in PaneStage(plan, _shedder(plan, load)).run(batches):
+            rows, latest = rows + each.rows, max(latest, each.latest)
             yield _row(each)
+        if load is not None:
+            load.done(rows, None if latest == NO_TIME else latest)
 
     return run
+
+
+def host_load(plan: Plan, query: str) -> HostLoad | None:
+    """The notes of this host on the batch that runs, if the query follows a latency."""
+    if plan.shedding is None or plan.shedding.target_latency is None:
+        return None
+    context = TaskContext.get()
+    batch = None if context is None else context.getLocalProperty(_BATCH)
+    return None if batch is None else HostLoad(query, int(batch))
+
+
+_BATCH = "streaming.sql.batchId"
+"""What Spark tells every task of a stream: the number of its batch."""
+
+
+def _shedder(plan: Plan, load: HostLoad | None) -> Shedder | None:
+    policy, context = plan.shedding, TaskContext.get()
+    if policy is None:
+        return None
+    rate = None if load is None or policy.target_latency is None else load.rate(policy.target_latency / 1e6)
+    return Shedder(policy, 0 if context is None else context.partitionId(), rate)
 
 
 def _row(each: PackedPanes) -> pa.RecordBatch:

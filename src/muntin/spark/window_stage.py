@@ -14,6 +14,7 @@ from muntin.errors import StateError
 from muntin.panes.store import HotCache, PaneStore
 from muntin.plan import Plan
 from muntin.spark.metrics import metric_fields, metric_values
+from muntin.spark.pane_stage import host_load
 from muntin.stages.pane_stage import PackedPanes
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
 
@@ -81,6 +82,9 @@ class ShardProcessor(StatefulProcessor):
                 self._handle.deleteTimer(before + 1)
             self._handle.registerTimer(now + 1)
         yield _frame(None, stage.metrics)
+        load = host_load(self._plan, self._query)
+        if load is not None:
+            load.done()
 
 
 def _finished(finish: Finish | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -142,9 +146,14 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
-    columns = ("shard", "rows", "bad_rows", "outside_rows", "panes", "late_candidates", "latest")
-    for shard, rows, bad, outside, panes, late, latest in zip(*(frame[name] for name in columns), strict=True):
-        yield PackedPanes(int(shard), int(rows), int(bad), int(outside), _or_none(panes), _or_none(late), int(latest))
+    for row in frame.to_dict("records"):
+        values: dict[str, Any] = {
+            str(name): _or_none(value) if name in _BYTES else int(value) for name, value in row.items()
+        }
+        yield PackedPanes(**values)
+
+
+_BYTES = ("panes", "late_candidates")
 
 
 def _or_none(value: Any) -> bytes | None:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, Int64Array, run_starts
+from muntin.arrays import Array, Float64Array, Int64Array, run_starts
 from muntin.panes import keys, packed
-from muntin.panes.grid import last_ends
+from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import (
     LeafSet,
     Leaves,
@@ -26,8 +26,10 @@ from muntin.panes.table import (
     key_columns,
     merge,
 )
-from muntin.panes.tuples import MEMBERSHIP, Tuples, by_code
+from muntin.panes.tuples import MEMBERSHIP, WEIGHT, Tuples, by_code
 from muntin.plan import Plan
+from muntin.shedding.shedder import Shedder
+from muntin.shedding.strata import Strata
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
 
@@ -35,6 +37,8 @@ FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
 NO_TIME = -62_135_596_800_000_000
 """The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
+GATHERED_ROWS = 1 << 20
+"""Where every group is to keep its share, the groups of so many tuples are counted together."""
 DENSE_GROUPS = 1 << 16
 """A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
 
@@ -52,6 +56,10 @@ class PackedPanes:
     """Whole rows, for the window stage to emit those that turn out to be late."""
     latest: int = NO_TIME
     """The latest event time that the task has seen, in microseconds."""
+    shed_rows: int = 0
+    """How many of the rows were shed."""
+    shed_rate: int = 0
+    """The share that was to be shed, in millionths."""
 
     @property
     def latest_time(self) -> int:
@@ -71,14 +79,15 @@ class _Held:
 
 
 class PaneStage:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, shedder: Shedder | None = None) -> None:
         self._plan = plan
+        self._shedder = Shedder(plan.shedding) if shedder is None and plan.shedding is not None else shedder
         # Only where every window slides by more than its size can a tuple fall between all of them.
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         held = _Held()
-        for batch in batches:
+        for batch in _gathered(batches) if self._by_concept else batches:
             self._gather(batch, held)
             if sum(table.size for table in held.tables) > FLUSH_LEAVES:
                 held.tables = [merge(self._plan.layout, held.tables)]
@@ -100,6 +109,9 @@ class PaneStage:
             inside = last_ends(times, plan.windows) > NEVER
             held.outside_rows += int((~inside).sum())
             batch, times = batch.filter(pa.array(inside)), times[inside]
+        kept = None if self._shedder is None else self._shedder.kept_by_chance(times)
+        if kept is not None:
+            batch, times = batch.filter(pa.array(kept)), times[kept]
         if batch.num_rows:
             held.tables.append(self.lift(batch, times))
             if plan.late_row is not None and plan.streaming:
@@ -120,43 +132,60 @@ class PaneStage:
         layout = self._plan.layout
         columns = key_columns(batch, layout.keys)
         codes, first_rows = keys.encode(columns, batch.num_rows)
-        leaves, dictionaries = self._over_time(batch, times, codes, len(first_rows))
+        distinct_keys = key_batch(columns, layout.keys, first_rows)
+        leaves: list[Leaves] = []
+        dictionaries: dict[str, pa.Array] = {}
+        weights = None
+        if self._plan.over_time is not None:
+            panes = _Panes(self._plan.grid, times, codes, len(first_rows))
+            groups, strata = panes.pairs.groups, None
+            if self._shedder is not None:
+                batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
+                weights = np.ones(len(times)) if strata is None else strata.weights(groups)
+            rows = Rows(batch, times, groups, panes.pairs.count, strata)
+            leaves, dictionaries = self._over_time(rows, codes, panes), rows.dictionaries
         leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
-        tuples = None if layout.tuples is None else Tuples(codes, times, self._kept_columns(batch, layout.tuples))
-        return PaneTable(key_batch(columns, layout.keys, first_rows), tuple(leaves), dictionaries, tuples)
+        tuples = None
+        if layout.tuples is not None:
+            tuples = Tuples(codes, times, self._kept_columns(batch, layout.tuples, weights))
+        return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
 
-    def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    def _shed(
+        self, shedder: Shedder, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, panes: _Panes
+    ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata | None]:
+        """The tuples that are kept, with their codes, their groups, and what they stand for."""
+        groups = panes.pairs.groups
+        found = shedder.kept_by_concept(times, groups, panes.of_groups)
+        if found is None:
+            return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
+        kept, strata = found
+        return batch.filter(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
+
+    def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept; as yet every family counts them all."""
         if MEMBERSHIP not in schema.names:
             return batch.select(schema.names)
         everyone = np.full(batch.num_rows, (1 << len(self._plan.families)) - 1, dtype=np.uint64)
-        members = pa.array(everyone).cast(schema.field(MEMBERSHIP).type)
-        columns = [members if name == MEMBERSHIP else batch.column(name) for name in schema.names]
+        own = {MEMBERSHIP: pa.array(everyone).cast(schema.field(MEMBERSHIP).type)}
+        if weights is not None:
+            own[WEIGHT] = pa.array(weights)
+        columns = [own[name] if name in own else batch.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _over_time(
-        self, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, key_count: int
-    ) -> tuple[list[Leaves], dict[str, pa.Array]]:
-        """The leaves over panes of time, and the dictionaries of the values in them."""
+    def _over_time(self, rows: Rows, codes: Int64Array, panes: _Panes) -> list[Leaves]:
+        """The leaves over panes of time."""
         family = self._plan.over_time
-        if family is None:
-            return [], {}
-        grid = family.grid
-        index = np.floor_divide(times - grid.offset, grid.length)
-        first, last = int(index.min()), int(index.max())
-        pairs = _Pairs(codes, key_count, index - first, last - first + 1)
-        rows = Rows(batch, times, pairs.groups, pairs.count)
+        assert family is not None
         leaves: list[Leaves] = []
         for leaf_set in family.leaf_sets:
             if leaf_set.custom is not None:
                 leaves.append(self._custom_leaves(leaf_set, rows, codes))
                 continue
             state = leaf_set.lift(rows)
-            present = pairs.present(state[0])
-            key, pane = pairs.key_and_pane(present)
-            chosen = tuple(column[present] for column in state)
-            leaves.append(Leaves(key, (pane + first) * grid.length + grid.offset, chosen))
-        return leaves, rows.dictionaries
+            present = panes.pairs.present(state[0])
+            key, starts = panes.key_and_start(present)
+            leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
+        return leaves
 
     def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
         assert leaf_set.custom is not None
@@ -179,22 +208,69 @@ class PaneStage:
             first = index == 0  # counts that belong to no key are told once
             share = shares.get(index)
             candidates = held.late_candidates.get(index)
+            shed_rows = self._take_shed_rows() if first else 0
             if share is None and not plan.streaming and not first:
                 continue
             yield PackedPanes(
                 shard=shard,
-                rows=0 if share is None else _tuple_count(share),
+                rows=(0 if share is None else self._row_count(share)) + (0 if self._by_concept else shed_rows),
                 bad_rows=held.bad_rows if first else 0,
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
                 latest=held.latest,
+                shed_rows=shed_rows,
+                shed_rate=0 if self._shedder is None else round(self._shedder.rate * 1e6),
             )
 
+    @property
+    def _by_concept(self) -> bool:
+        return self._shedder is not None and self._shedder.by_concept
 
-def _tuple_count(table: PaneTable) -> int:
-    """How many tuples stand behind a table that has just been lifted."""
-    return int(table.panes.state[0].sum()) if table.tuples is None else len(table.tuples)
+    def _take_shed_rows(self) -> int:
+        """How many were shed since somebody asked."""
+        if self._shedder is None:
+            return 0
+        count, self._shedder.shed_rows = self._shedder.shed_rows, 0
+        return count
+
+    def _row_count(self, table: PaneTable) -> int:
+        """How many tuples stand behind a table that has just been lifted; where groups are counted, with those shed."""
+        if table.tuples is None or self._shedder is not None:
+            return int(table.panes.state[0].sum())
+        return len(table.tuples)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Larger batches of the same tuples, so that few groups are cut in two."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= GATHERED_ROWS:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+class _Panes:
+    """The panes of a batch of tuples, and its (key, pane) pairs."""
+
+    def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
+        self._grid = grid
+        index = np.floor_divide(times - grid.offset, grid.length)
+        self._first = int(index.min())
+        self.pairs = _Pairs(codes, key_count, index - self._first, int(index.max()) - self._first + 1)
+
+    def key_and_start(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The key of each pair, and the start of its pane."""
+        key, pane = self.pairs.key_and_pane(groups)
+        return key, (pane + self._first) * self._grid.length + self._grid.offset
+
+    @property
+    def of_groups(self) -> Int64Array:
+        """The pane of each pair."""
+        return self.pairs.key_and_pane(np.arange(self.pairs.count))[1]
 
 
 class _Pairs:

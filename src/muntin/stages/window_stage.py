@@ -19,8 +19,11 @@ from muntin.panes.store import Header, PaneStore, Totals, open_rows, waiting, wi
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.plan import Plan
+from muntin.ranking.drift import DriftMeter
+from muntin.ranking.order import best
 from muntin.sampling.store import SampleStore, ShardSamples
 from muntin.sampling.windows import ApproximateWindows
+from muntin.shedding.windows import ShedWindows
 from muntin.stages.pane_stage import PackedPanes
 from muntin.whole.windows import WholeWindows
 
@@ -47,6 +50,14 @@ class ShardMetrics:
     approximate_windows: int = 0
     sample_tuples: int = 0
     sample_bytes: int = 0
+    shed_rows: int = 0
+    shed_rate: int = 0
+    error_millionths: int = 0
+    windows_with_error: int = 0
+    drift_common: int = 0
+    drift_union: int = 0
+    drift_apart: int = 0
+    drift_total: int = 0
     chunks: int = 0
     compressed_chunks: int = 0
     chunk_tuples: int = 0
@@ -66,6 +77,14 @@ class ShardMetrics:
     total_decompressions: int = 0
     total_exact_windows: int = 0
     total_approximate_windows: int = 0
+    total_shed_rows: int = 0
+
+    def count_shed(self, batch: Totals, shed: ShedWindows) -> Totals:
+        """Take over what is known of windows of which tuples were shed."""
+        told = shed.counted
+        self.error_millionths = round(told.error * 1e6)
+        self.windows_with_error = told.with_error
+        return replace(batch, exact_windows=told.exact, approximate_windows=told.approximate)
 
     def count(self, batch: Totals, totals: Totals) -> None:
         """Take over the counters of this batch, and those since the query first started."""
@@ -99,24 +118,29 @@ class WindowStage:
         table, added, samples, pause = None, None, None, self.store.header.pause
         falls_back = self.store.header.falls_back
         chunks = self.store.chunks(now.settled)
+        drift = DriftMeter.since(self.plan, self.store.last_windows()) if self.plan.measures_drift else None
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
             sampled = self.store.sampled(taken.table, now)
             paused = pause.is_on(now.settled)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
-            for batch in answers(self.plan, taken, closed, now, whole):
+            for batch in answers(self.plan, taken, closed, now, whole, drift):
+                told_batch = best(self.plan, batch)
                 self.metrics.answer_nanoseconds += perf_counter_ns() - begin
                 counted = replace(counted, results=counted.results + batch.num_rows)
-                yield batch
+                yield told_batch
                 begin = perf_counter_ns()
             self.metrics.answer_bytes = 0 if whole is None else whole.read_bytes
+            if whole is not None and whole.shed is not None:
+                counted = self.metrics.count_shed(counted, whole.shed)
             if whole is not None and whole.approximate is not None:
                 told = whole.approximate.counted
                 self.metrics.answer_bytes += told.sample_bytes
                 if told.exact or told.approximate:
                     falls_back = told.read > 0
-                counted = replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
+                if whole.shed is None:
+                    counted = replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
                 pause = pause.after(now.settled, told.helped, told.failed)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
@@ -133,6 +157,11 @@ class WindowStage:
         self._measure(table, header, chunks)
         self.metrics.sample_tuples = 0 if samples is None else len(samples)
         self.metrics.sample_bytes = 0 if samples is None else samples.nbytes
+        if drift is not None:
+            drift.finish(now.watermark)
+            self.metrics.drift_common, self.metrics.drift_union = drift.common, drift.union
+            self.metrics.drift_apart, self.metrics.drift_total = drift.apart, drift.total
+            self.store.keep_last_windows(drift.last)
 
     def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
         """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
@@ -146,12 +175,14 @@ class WindowStage:
         self, arrived: Iterable[PackedPanes], closed: Marks
     ) -> tuple[PaneTable | None, Totals, list[pa.RecordBatch]]:
         """The panes that arrived in time as one table, the counts, and the rows that came too late."""
-        tables, rows, late_rows, bad_rows, outside_rows = [], 0, 0, 0, 0
+        tables, rows, late_rows, bad_rows, outside_rows, shed_rows = [], 0, 0, 0, 0, 0
         late: list[pa.RecordBatch] = []
         for each in arrived:
             rows += each.rows
             bad_rows += each.bad_rows
             outside_rows += each.outside_rows
+            shed_rows += each.shed_rows
+            self.metrics.shed_rate = max(self.metrics.shed_rate, each.shed_rate)
             if each.panes is not None:
                 table, too_late = open_rows(packed.unpack(self.plan.layout, each.panes), self.plan, closed)
                 late_rows += too_late
@@ -160,7 +191,7 @@ class WindowStage:
             if each.late_candidates is not None:
                 late += late_results(self.plan, packed.unpack_rows(each.late_candidates), closed)
         added = merge(self.plan.layout, tables) if tables else None
-        return added, Totals(rows, late_rows, bad_rows, outside_rows), late
+        return added, Totals(rows, late_rows, bad_rows, outside_rows, shed_rows=shed_rows), late
 
     def _measure(self, table: PaneTable | None, header: Header, chunks: ChunkStore) -> None:
         metrics = self.metrics
@@ -263,7 +294,7 @@ def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
     starts = run_starts(left.key)
     starts = starts[left.key[starts] < len(first)]
     first[left.key[starts]] = left.time[starts]
-    return leaves.time >= first[leaves.key]
+    return leaves.time >= (first[0] if len(first) == 1 else first[leaves.key])
 
 
 def whole_windows(
@@ -276,23 +307,33 @@ def whole_windows(
     paused: bool = False,
 ) -> WholeWindows | None:
     """What answers windows from their tuples or from samples of them, if the query needs that."""
-    if not plan.whole and sampled is None:
+    if not plan.whole and sampled is None and plan.shedding is None:
         return None
     whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
     if sampled is not None:
         if taken.fresh is not None and taken.settled is not None:
             sampled.take_in(taken.fresh, taken.settled, epoch, paused)
         whole.approximate = ApproximateWindows(plan, sampled, whole)
+    if plan.shedding is not None:
+        whole.shed = ShedWindows(plan, whole)
     return whole
 
 
 def answers(
-    plan: Plan, taken: Taken, closed: Marks, now: Marks, whole: WholeWindows | None
+    plan: Plan,
+    taken: Taken,
+    closed: Marks,
+    now: Marks,
+    whole: WholeWindows | None,
+    drift: DriftMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Results of all windows that close with this batch."""
     for family in plan.families:
         if family.mark(now) > family.mark(closed):
-            yield from family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole)
+            for batch in family.answers(plan, taken.table, family.mark(closed), family.mark(now), whole):
+                if drift is not None and family is plan.over_time:
+                    drift.add(batch, taken.table.keys)
+                yield batch.select(plan.result_schema.names) if plan.measures_drift else batch
 
 
 def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, closed: Marks, now: Marks) -> None:
@@ -326,6 +367,8 @@ def answer_table(
         metrics.rows += each.rows
         metrics.bad_rows += each.bad_rows
         metrics.outside_rows += each.outside_rows
+        metrics.shed_rows += each.shed_rows
+        metrics.shed_rate = max(metrics.shed_rate, each.shed_rate)
         if each.panes is not None:
             tables.append(packed.unpack(plan.layout, each.panes))
     if tables:
@@ -338,8 +381,11 @@ def answer_table(
         whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
         for batch in answers(plan, taken, *ALL_TIMES, whole):
             metrics.results += batch.num_rows
-            yield batch
-        if whole is not None and whole.approximate is not None:
+            yield best(plan, batch)
+        if whole is not None and whole.shed is not None:
+            told = metrics.count_shed(Totals(), whole.shed)
+            metrics.exact_windows, metrics.approximate_windows = told.exact_windows, told.approximate_windows
+        elif whole is not None and whole.approximate is not None:
             metrics.exact_windows += whole.approximate.counted.exact
             metrics.approximate_windows += whole.approximate.counted.approximate
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Int64Array, expand, positions_in_runs, run_starts, stable_order
+from muntin.arrays import Int64Array, expand, positions_in_runs, run_numbers, run_starts, stable_order
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
+from muntin.whole.weighted import slabs
 
+_NONE: Int64Array = np.zeros(0, dtype=np.int64)
 MOST_COUNTS = 1 << 22
 """How many counts of values in windows there are at once."""
 
@@ -34,6 +37,8 @@ class Frequencies:
 
 @dataclass(frozen=True)
 class Mode(Whole):
+    of_weighted: ClassVar[bool] = True
+
     def compute(self, held: Held) -> pa.Array:
         chosen = held.chosen(self.column, self.where)
         most = most_frequent(chosen, 1)
@@ -44,6 +49,8 @@ class Mode(Whole):
 class TopK(Whole):
     k: int
 
+    of_weighted: ClassVar[bool] = True
+
     def compute(self, held: Held) -> pa.Array:
         chosen = held.chosen(self.column, self.where)
         most = most_frequent(chosen, self.k)
@@ -53,7 +60,11 @@ class TopK(Whole):
 
 
 def most_frequent(chosen: Chosen, k: int) -> Frequencies:
-    """The k most frequent values of each window."""
+    """The k most frequent values of each window; tuples that stand for others count as often."""
+    if chosen.weights is not None:
+        found = [slab.frequencies(chosen, k) for slab in slabs(chosen, np.flatnonzero(chosen.sizes))]
+        window, held, weight = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else [_NONE] * 3
+        return Frequencies(window, held, np.rint(weight).astype(np.int64))
     order = np.lexsort((chosen.end, chosen.begin))
     parts = list(_counted(chosen, chosen.begin[order], chosen.end[order], k))
     window, held, count = (
@@ -69,7 +80,7 @@ def _counted(chosen: Chosen, begin: Int64Array, end: Int64Array, k: int) -> Iter
     """`begin` and `end` both grow along the windows."""
     held = stable_order(chosen.order_keys)
     starts = run_starts(chosen.order_keys[held])
-    run_of_each = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(held)))
+    run_of_each = run_numbers(starts, len(held))
     # Value and position in one integer, in order: the occurrences of a value before some position are a search away.
     places = run_of_each * (len(held) + 1) + held
     first = np.searchsorted(end, held, side="right")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ class Whole(ABC):
     column: str
     where: str | None
     """The boolean column that says which tuples count, if not all of them."""
+
+    of_weighted: ClassVar[bool] = False
+    """Whether tuples may stand for others, which were shed."""
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts, stable_order
-from muntin.panes.tuples import Tuples
+from muntin.arrays import BoolArray, Float64Array, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.tree.wavelet import WaveletMatrix
 
 
@@ -35,6 +35,14 @@ class Held:
             array = self.tuples.columns.column(column)
             self._chosen[column, where] = Chosen.of(self, array, self.mask((column,), where))
         return self._chosen[column, where]
+
+    @cached_property
+    def weights(self) -> Float64Array | None:
+        """How many tuples each stands for, where others were shed; None where each stands for itself."""
+        if WEIGHT not in self.tuples.columns.schema.names:
+            return None
+        weights = np.asarray(self.tuples.columns.column(WEIGHT))
+        return None if np.all(weights == 1) else weights
 
     def mask(self, columns: Sequence[str], where: str | None) -> BoolArray | None:
         """Which tuples count: no column is null and the filter is true. None if all of them do."""
@@ -62,18 +70,37 @@ class Chosen:
     begin: Int64Array
     end: Int64Array
     one_per_key: bool = False
+    weights: Float64Array | None = None
 
     @classmethod
     def of(cls, held: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
+        weights = held.weights
         if kept is None or kept.all():
-            return cls(held.tuples.key, column, held.begin, held.end, held.one_per_key)
+            return cls(held.tuples.key, column, held.begin, held.end, held.one_per_key, weights)
         before = np.append(0, np.cumsum(kept))
         begin, end = before[held.begin], before[held.end]
-        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), begin, end, held.one_per_key)
+        weights = None if weights is None else weights[kept]
+        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), begin, end, held.one_per_key, weights)
 
     @property
     def sizes(self) -> Int64Array:
         return self.end - self.begin
+
+    @property
+    def total(self) -> Float64Array:
+        """How many tuples those of each window stand for."""
+        return self.sizes.astype(np.float64) if self.weights is None else self._summed(self.weights)
+
+    @property
+    def as_good_as(self) -> Int64Array:
+        """How many tuples of equal weight would tell as much of each window (Kish): fewer, if a few stand for most."""
+        if self.weights is None:
+            return self.sizes
+        return np.floor(self.total**2 / np.maximum(self._summed(self.weights**2), 1e-9) + 1e-6).astype(np.int64)
+
+    def _summed(self, each: Float64Array) -> Float64Array:
+        before = np.append(0.0, np.cumsum(each))
+        return np.asarray(before[self.end] - before[self.begin])
 
     @cached_property
     def first_of_key(self) -> Int64Array:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import Float64Array, Int64Array
+from muntin.arrays import Array, Float64Array, Int64Array
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
+from muntin.whole.weighted import slabs
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Quantiles(Whole):
 
     probabilities: tuple[float, ...]
     as_list: bool
+
+    of_weighted: ClassVar[bool] = True
 
     def compute(self, held: Held) -> pa.Array:
         return self.repeated(held, np.ones(len(held.begin), dtype=np.int64))
@@ -38,6 +42,8 @@ class Quantiles(Whole):
 def _quantile(
     chosen: Chosen, numbers: Float64Array, windows: Int64Array, times: Int64Array, probability: float
 ) -> Float64Array:
+    if chosen.weights is not None:
+        return _weighted(chosen, numbers, windows, probability)
     position = (chosen.sizes[windows] * times - 1) * probability
     below, above = np.floor(position), np.ceil(position)
     low = numbers[chosen.kth(windows, below.astype(np.int64) // times)]
@@ -45,7 +51,24 @@ def _quantile(
     if not len(between):
         return low
     high = numbers[chosen.kth(windows[between], above[between].astype(np.int64) // times[between])]
-    position, below, above, least = (each[between] for each in (position, below, above, low))
+    return _interpolated(position, low, high, between)
+
+
+def _weighted(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
+    """The same of all tuples that the kept ones stand for."""
+    parts = [np.zeros(0)]
+    for slab in slabs(chosen, windows):
+        position = np.maximum(slab.total - 1, 0.0) * probability
+        low, high = (numbers[slab.at(side)] for side in (np.floor(position), np.ceil(position)))
+        between = np.flatnonzero(np.ceil(position) > np.floor(position))
+        parts.append(_interpolated(position, low, high[between], between))
+    return np.concatenate(parts)
+
+
+def _interpolated(position: Array, low: Float64Array, high: Float64Array, between: Int64Array) -> Float64Array:
+    """On the line between two values, where the position is between them; `high` is of those windows alone."""
+    position, least = position[between], low[between]
+    below, above = np.floor(position), np.ceil(position)
     with np.errstate(invalid="ignore"):  # of infinities, as in Spark
         on_line = (above - position) * least + (position - below) * high
     low[between] = np.where(least == high, least, on_line)

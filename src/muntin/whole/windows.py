@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,16 @@ from muntin.joins.product import Product
 from muntin.panes.table import PaneTable, merged_keys
 from muntin.panes.tuples import Tuples, concatenated
 from muntin.whole.applied import Applied
+from muntin.whole.function import Whole
 from muntin.whole.held import Held
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
     from muntin.sampling.windows import ApproximateWindows
+    from muntin.shedding.windows import ShedWindows
+
+OfHeld: TypeAlias = Callable[[Held], pa.Array]
+"""One answer for each of some windows."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +61,28 @@ class WholeWindows:
         """What the tuples took that windows were answered from."""
         self.approximate: ApproximateWindows | None = None
         """Answers windows from samples, where the query allows it."""
+        self.shed: ShedWindows | None = None
+        """Scales answers back, where tuples may have been shed."""
 
     @property
     def _memory(self) -> Tuples:
         assert self._kept is not None, "only queries that keep tuples are answered from them"
         return self._kept
 
-    def values(self, family: Family, answers: Answers) -> Mapping[str, pa.Array]:
+    def values(self, family: Family, answers: Answers) -> dict[str, pa.Array]:
         """What the holistic aggregates say of each window."""
-        outputs = [output for output in family.outputs if output.bound.whole is not None]
-        if not outputs:
+        return self.computed(family, answers, holistic(family))
+
+    def computed(self, family: Family, answers: Answers, functions: Mapping[str, OfHeld]) -> dict[str, pa.Array]:
+        """What functions of the tuples say of each window, by name."""
+        if not functions:
             return {}
-        found: dict[str, list[pa.Array]] = {output.name: [] for output in outputs}
+        found: dict[str, list[pa.Array]] = {name: [] for name in functions}
         places = []
         for part in self._parts(family, answers):
             places.append(part.answers)
-            for output in outputs:
-                assert output.bound.whole is not None
-                found[output.name].append(output.bound.whole.compute(part.held).cast(output.bound.result))
+            for name, function in functions.items():
+                found[name].append(function(part.held))
         back = np.argsort(np.concatenate(places), kind="stable")
         return {
             name: parts[0] if len(parts) == 1 else pa.concat_arrays(parts).take(pa.array(back))
@@ -209,6 +218,19 @@ class WholeWindows:
             groups.append(of_keys)
             begin, before = end, float(until[end - 1])
         return groups
+
+
+def holistic(family: Family) -> dict[str, OfHeld]:
+    """The holistic aggregates of a family, as functions of the tuples."""
+    return {
+        output.name: partial(_computed, output.bound.whole, output.bound.result)
+        for output in family.outputs
+        if output.bound.whole is not None
+    }
+
+
+def _computed(whole: Whole, result: pa.DataType, held: Held) -> pa.Array:
+    return whole.compute(held).cast(result)
 
 
 class _Gathered:

@@ -1,0 +1,113 @@
+"""Concept drift (CoD, section II.C): how much the groups of a window differ from those of the window before.
+
+A window's concept is the frequencies of its groups. *Overlap* is the share of the groups of either window that both
+have; *distance* is how far the frequencies are apart, after Bray and Curtis: the sum of all differences over the sum of
+all frequencies, between 0 and 1. Both are quotients of sums over groups, and a group is in one shard: so shards count,
+and the counts add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Int64Array, UInt64Array, stable_order
+from muntin.panes import keys
+from muntin.ranking.order import models
+from muntin.sampling.plan import HIDDEN, SIZE
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+GROUP = HIDDEN + "group"
+"""The column of answers that has the code of their key, beside `SIZE`: for the drift alone, and not told."""
+
+
+@dataclass(frozen=True)
+class LastWindow:
+    """The last window of a model that has closed, as a shard knows it."""
+
+    window: int
+    groups: UInt64Array
+    """Hashes of the keys: of 64 bits, so that two of them hardly ever meet."""
+    rows: Int64Array
+
+
+def with_groups(batch: pa.RecordBatch, codes: Int64Array, rows: pa.Array) -> pa.RecordBatch:
+    """Answers with what their drift is counted from."""
+    columns = [*batch.columns, pa.array(codes), rows]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, GROUP, SIZE])
+
+
+@dataclass
+class DriftMeter:
+    """Counts the drift of a shard over all pairs of neighbouring windows that close with one batch.
+
+    A window in which the shard has no group is one without groups, as it cannot see the other shards. It counts from
+    the first window on of which it knows groups: what came before that is not known, so there is nothing to compare.
+    """
+
+    plan: Plan
+    last: dict[int, LastWindow] = field(default_factory=dict)
+    """By model: the last window before, and in the end that of this batch."""
+    common: int = 0
+    """Groups that are in both windows of a pair."""
+    union: int = 0
+    """Groups that are in either."""
+    apart: int = 0
+    """By how many rows groups differ."""
+    total: int = 0
+    """How many rows they have."""
+
+    @classmethod
+    def since(cls, plan: Plan, last: Mapping[int, LastWindow] | None) -> DriftMeter:
+        return cls(plan, dict(last or {}))
+
+    def add(self, batch: pa.RecordBatch, known_keys: pa.RecordBatch) -> None:
+        """Answers in window order, with all groups of a window in the same batch; `known_keys` by their codes."""
+        hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
+        model, window = models(self.plan, batch), np.asarray(batch.column("window_id"))
+        groups, rows = hashes[np.asarray(batch.column(GROUP))], np.asarray(batch.column(SIZE))
+        for each in np.unique(model).tolist():
+            own = model == each
+            self._add(each, window[own], groups[own], rows[own])
+
+    def _add(self, model: int, window: Int64Array, groups: UInt64Array, rows: Int64Array) -> None:
+        before = self.last.get(model)
+        first, last = int(window.min()), int(window.max())
+        if before is not None:
+            first = before.window
+            window = np.concatenate([np.full(len(before.groups), before.window), window])
+            groups = np.concatenate([before.groups, groups])
+            rows = np.concatenate([before.rows, rows])
+        order = stable_order(window, groups.view(np.int64))
+        window, groups, rows = window[order], groups[order], rows[order]
+        ends = window == last
+        self.last[model] = LastWindow(last, groups[ends], rows[ends])
+        # A window is the later one of the pair that it closes, and the earlier one of the next.
+        later, earlier = window > first, window < last
+        in_both = (groups[1:] == groups[:-1]) & (window[1:] == window[:-1] + 1)
+        shared = int(np.minimum(rows[1:], rows[:-1])[in_both].sum())
+        common, total = int(in_both.sum()), int(rows[later].sum() + rows[earlier].sum())
+        self.common += common
+        self.union += int(later.sum() + earlier.sum()) - common
+        self.apart += total - 2 * shared  # |a - b| is a + b, less what both have
+        self.total += total
+
+    def finish(self, watermark: int) -> None:
+        """No more answers: windows that have closed by the watermark without any have no groups."""
+        family = self.plan.over_time
+        if family is None:
+            return
+        for (model, _), window in zip(family.windows, family.models, strict=True):
+            before, last = self.last.get(model), window.last_ended(watermark)
+            if before is not None and last > before.window:
+                rows = int(before.rows.sum())
+                self.union += len(before.groups)
+                self.apart += rows
+                self.total += rows
+                self.last[model] = LastWindow(last, before.groups[:0], before.rows[:0])

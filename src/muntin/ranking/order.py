@@ -1,0 +1,111 @@
+"""The groups of every window, best first.
+
+Groups are compared by the value of one aggregate, in Spark's order: NaN is larger than all numbers. A group without a
+value comes last, whichever direction is asked for. Groups that are equal go by their keys, column by column and
+ascending, as Spark sorts them (nulls first): so the order depends on neither shards nor arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.aggregates import values
+from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.panes.keys import normalised
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Results of any windows, put in order."""
+
+    rows: Int64Array
+    """The rows in the order of windows, and within each the best first."""
+    starts: Int64Array
+    """Where each window begins in that."""
+    tie: Int64Array
+    """Of each row, as it was given: its place in the order of keys."""
+
+    @property
+    def rank(self) -> Int64Array:
+        """From 1, in the order of `rows`."""
+        return positions_in_runs(self.starts, len(self.rows)) + 1
+
+    @property
+    def window(self) -> Int64Array:
+        """The number of the window of each row, as it was given."""
+        numbers = np.empty(len(self.rows), dtype=np.int64)
+        lengths = np.diff(self.starts, append=len(self.rows))
+        numbers[self.rows] = np.repeat(np.arange(len(self.starts)), lengths)
+        return numbers
+
+
+def ordered(plan: Plan, batch: pa.RecordBatch) -> Ordered:
+    assert plan.top is not None
+    start, end = bounds(batch)
+    model = models(plan, batch)
+    value, null = place_keys(batch.column(plan.top.by), plan.top.descending)
+    tie = tie_order([batch.column(key) for key in plan.keys], batch.num_rows)
+    rows = stable_order(tie, value, null.astype(np.int64), model, start, end)
+    return Ordered(rows, run_starts(end[rows], start[rows], model[rows]), tie)
+
+
+def best(plan: Plan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The k best groups of each window: no other group of a shard can be among the k best of all shards.
+
+    That holds for answers that are exact. Where they are not, every group counts for how certain a place is.
+    """
+    if plan.top is None or plan.quality_type is not None:
+        return batch
+    found = ordered(plan, batch)
+    return batch.take(pa.array(found.rows[found.rank <= plan.top.k]))
+
+
+def bounds(batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
+    """The start and the end of each row's window."""
+    start, end = (np.asarray(edge.cast(pa.int64())) for edge in batch.column("window").flatten())
+    return start, end
+
+
+def models(plan: Plan, batch: pa.RecordBatch) -> Int64Array:
+    """Which of the query's windows each row is of."""
+    if len(plan.windows) == 1:
+        return np.zeros(batch.num_rows, dtype=np.int64)
+    titles = pa.array([window.title for window in plan.windows])
+    return np.asarray(pc.index_in(batch.column("window_name"), value_set=titles)).astype(np.int64)
+
+
+def place_keys(column: pa.Array, descending: bool) -> tuple[Int64Array, BoolArray]:
+    """Integers that are smaller the better a value is, and where there is no value."""
+    found = values.fixed_order_keys(column) if values.is_fixed(column.type) else values.ranked(column)[0]
+    return (~found if descending else found), np.asarray(column.is_null())
+
+
+def tie_order(columns: Iterable[pa.Array], length: int) -> Int64Array:
+    """The place of each row in the order of its keys, which are of one form where they are equal."""
+    parts = [part for column in columns for part in _key_parts(normalised(column))]
+    place = np.arange(length)
+    if parts:
+        place[stable_order(*reversed(parts))] = np.arange(length)
+    return place
+
+
+def _key_parts(column: pa.Array) -> list[Int64Array]:
+    """Integers that sort as the values do, the first of them first; nulls come before everything else."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return []
+    present = [np.asarray(column.is_valid()).astype(np.int64)] if column.null_count else []
+    if pa.types.is_struct(kind):
+        return [*present, *(part for field in column.flatten() for part in _key_parts(field))]
+    found = values.fixed_order_keys(column) if values.is_fixed(kind) else values.ranked(column)[0]
+    # What stands for a null is arbitrary, and must not tell nulls apart.
+    return [*present, np.where(present[0] > 0, found, 0) if present else found]

@@ -1,0 +1,85 @@
+"""What the batches of a stream take, as a host sees it, and the rate that follows from it.
+
+Tasks of Spark know nothing of the batches before theirs. So they leave notes in a folder of the host: when a batch
+began, how many rows it had, when its shards were done. The first task of a batch reads those of the batches before and
+decides for all tasks of the host. Hosts decide for themselves: all of them see the same batches, there is nobody to ask
+and nothing to send, and where they differ a little, every tuple still stands for as many as were shed beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from muntin.panes.copies import is_ours, private_folder
+from muntin.shedding.controller import Batch, next_rate
+
+LOOK_BACK = 8
+"""How many batches are looked at."""
+
+
+class HostLoad:
+    """The notes of one query on this host, for one batch. Nothing here may fail a batch: then nothing is shed."""
+
+    def __init__(self, query: str, batch: int) -> None:
+        self._folder = private_folder(query, "load")
+        self._batch = batch
+
+    def rate(self, target: float) -> float:
+        """The share that this batch sheds: decided once, by whoever comes first."""
+        place = self._note("start", self._batch)
+        with suppress(OSError):
+            if not is_ours(self._folder):
+                return 0.0
+        if not place.exists():
+            now = time.time()
+            rate = next_rate(target, self._history(), now)
+            with suppress(OSError):
+                unfinished = place.with_name(f"{place.name}.{os.getpid()}")
+                unfinished.write_text(json.dumps([now, rate]))
+                with suppress(FileExistsError):
+                    os.link(unfinished, place)
+                unfinished.unlink()
+                self._forget()
+        started = _read(place)
+        return float(started[0][1]) if started else 0.0
+
+    def done(self, rows: int = 0, latest: int | None = None) -> None:
+        """A task is done; it had so many rows, and this was the latest event time in microseconds."""
+        line = json.dumps([time.time(), rows, None if latest is None else latest / 1e6])
+        with suppress(OSError), self._note("done", self._batch).open("a") as notes:
+            notes.write(line + "\n")
+
+    def _history(self) -> list[Batch]:
+        found = []
+        for number in range(self._batch - LOOK_BACK, self._batch):
+            started, done = _read(self._note("start", number)), _read(self._note("done", number))
+            if started and done:
+                times = [float(each[2]) for each in done if each[2] is not None]
+                found.append(
+                    Batch(
+                        started=float(started[0][0]),
+                        finished=max(float(each[0]) for each in done),
+                        rows=sum(int(each[1]) for each in done),
+                        latest=max(times, default=None),
+                        rate=float(started[0][1]),
+                    )
+                )
+        return found
+
+    def _forget(self) -> None:
+        for kind in ("start", "done"):
+            self._note(kind, self._batch - 2 * LOOK_BACK).unlink(missing_ok=True)
+
+    def _note(self, kind: str, batch: int) -> Path:
+        return self._folder / f"{kind}-{batch}"
+
+
+def _read(place: Path) -> list[list[float]]:
+    """The lines of a note; of one that is missing or damaged, none."""
+    with suppress(OSError, ValueError):
+        return [json.loads(line) for line in place.read_text().splitlines()]
+    return []

@@ -1,0 +1,85 @@
+"""What a query that sheds keeps beside its aggregates, and which queries can shed at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound, Dictionaries
+from muntin.arrays import State
+from muntin.errors import MuntinError
+from muntin.sampling.estimated import COUNT, MEAN, VARIANCE
+from muntin.sampling.plan import HIDDEN
+from muntin.shedding.scaled import ESTIMATES
+from muntin.shedding.weighed import FIELDS, Kept, Weighed
+from muntin.windows import PaneWindow, Window
+
+KEPT = HIDDEN + "kept"
+"""How many tuples of a window were kept."""
+RECEIVED = HIDDEN + "received"
+"""What is estimated of how many there were."""
+
+
+def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
+    for window in windows:
+        if not isinstance(window, PaneWindow):
+            raise MuntinError(
+                f"shed() is for windows over time, and {window.title!r} is made by its tuples: without some of them it "
+                "would be another window. Use W.tumbling, W.sliding or W.cumulative, or leave shed() out."
+            )
+    for name, bound in aggregates.items():
+        if bound.scaled is None and not (bound.whole is not None and bound.whole.of_weighted):
+            raise MuntinError(
+                f"{name} cannot be computed under shed(): it tells single tuples, or is about all of them, and any of "
+                "them may have been dropped, so that the rest says nothing of it. Leave it out, or compute it in a "
+                "query of its own without shed()."
+            )
+
+
+def hidden(aggregates: Mapping[str, Bound]) -> dict[str, Bound]:
+    """The aggregates that are computed and not told: what was kept, and the estimates of every other aggregate."""
+    found = {
+        KEPT: Bound((Kept(None),), pa.int64(), _lower_kept),
+        RECEIVED: _estimates(Weighed(None, None)),
+    }
+    for name, bound in aggregates.items():
+        if bound.scaled is not None and bound.scaled.weighed is not None:
+            found[estimates_of(name)] = _estimates(bound.scaled.weighed)
+    return found
+
+
+def estimates_of(name: str) -> str:
+    return f"{HIDDEN}{name}_estimates"
+
+
+def statistic(name: str, bound: Bound) -> Bound:
+    """A running statistic of a sample, estimated from the tuples that were kept."""
+    inner = bound.partials[0]
+    column = inner.inputs[0] if inner.inputs else None
+    weighed = Weighed(inner.where, column)
+    return Bound((weighed,), pa.float64(), partial(_lower_statistic, name))
+
+
+def _estimates(weighed: Weighed) -> Bound:
+    return Bound((weighed,), ESTIMATES, _lower_estimates)
+
+
+def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((kept,),) = states
+    return pa.array(kept)
+
+
+def _lower_estimates(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (fields,) = states
+    return pa.StructArray.from_arrays([pa.array(each) for each in fields], names=list(FIELDS))
+
+
+def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count, mean, squares, *_),) = states
+    if name == COUNT:
+        return pa.array(np.rint(count))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pa.array({MEAN: mean, VARIANCE: np.maximum(squares, 0) / np.maximum(count, 1)}[name])

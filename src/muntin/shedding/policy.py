@@ -1,0 +1,56 @@
+"""CoD's knob: the share b of the tuples that is dropped, or the latency from which Muntin finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from muntin.durations import Duration, positive_microseconds
+from muntin.errors import MuntinError
+
+Method = Literal["concept", "uniform"]
+
+
+@dataclass(frozen=True)
+class Shedding:
+    """What the user allows, checked."""
+
+    rate: float | None
+    """The share of the tuples that is dropped; None where it is found from the latency."""
+    target_latency: int | None
+    """How long a batch may take, in microseconds."""
+    method: Method = "concept"
+    seed: int = 0
+    confidence: float = 0.95
+    """How sure the intervals are."""
+
+    @classmethod
+    def of(
+        cls, rate: float | None, target_latency: Duration | None, method: str, seed: int, confidence: float
+    ) -> Shedding:
+        """Checked, as the user gave it."""
+        if rate is not None and target_latency is not None:
+            raise MuntinError(
+                "shed() got both rate and target_latency; give the rate yourself, or the latency that it is found from."
+            )
+        if rate is None and target_latency is None:
+            raise MuntinError(
+                "shed() needs a rate such as rate=0.9, the share of tuples to drop, or target_latency='2 seconds', "
+                "from which Muntin finds it."
+            )
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1):
+            raise MuntinError(
+                f"rate must be a number from 0 to below 1, such as 0.9 to drop nine of ten tuples, got {rate!r}."
+            )
+        if method not in ("concept", "uniform"):
+            raise MuntinError(
+                f"method is {method!r}; it can be 'concept', which keeps some of every group, or 'uniform', which "
+                "treats all tuples alike."
+            )
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise MuntinError(f"seed must be a whole number, got {seed!r}.")
+        if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
+            raise MuntinError(f"confidence must be a number between 0 and 1, such as 0.95, got {confidence!r}.")
+        latency = None if target_latency is None else positive_microseconds(target_latency, "target_latency")
+        chosen: Method = "uniform" if method == "uniform" else "concept"
+        return cls(None if rate is None else float(rate), latency, chosen, seed, float(confidence))

@@ -1,0 +1,114 @@
+"""What each aggregate says of a window of which tuples were shed, scaled back to all of them, with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import gammaincinv, stdtrit
+
+from muntin.arrays import Float64Array, Int64Array
+from muntin.sampling import estimators
+from muntin.sampling.estimators import Interval
+from muntin.shedding.weighed import FIELDS, Weighed
+
+Kind = Literal["count", "sum", "mean", "variance", "deviation", "least", "greatest", "as it is"]
+ESTIMATES = pa.struct([(name, pa.float64()) for name in FIELDS])
+"""The estimates of a window, as a value."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """How an aggregate is scaled back, and from which estimates."""
+
+    kind: Kind
+    weighed: Weighed | None = None
+    sample: bool = False
+    """Of variances: whether it is the unbiased one."""
+
+    def interval(self, known: pa.Array, estimates: pa.Array | None, asked: Asked) -> Interval | None:
+        """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
+
+        None where nothing is to be scaled and nothing can be said of the error.
+        """
+        if estimates is None:
+            return None if self.kind == "as it is" else _one_sided(known, self.kind)
+        of = {name: np.asarray(estimates.field(name)) for name in FIELDS}
+        if self.kind == "count":
+            return _count(of, asked)
+        if self.kind == "mean":
+            return _around(of["mean"], of["variance"] / _at_least_one(of["count"]) ** 2, of, asked)
+        if self.kind == "sum":
+            mean = of["mean"]
+            scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
+            return _around(of["count"] * mean, scatter, of, asked)
+        return _variance(of, self.sample, root=self.kind == "deviation")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Windows of which tuples were shed."""
+
+    kept: Int64Array
+    size: Float64Array
+    """How many tuples they have, those that were shed among them."""
+    by_chance: bool
+    confidence: float
+
+
+def _at_least_one(count: Float64Array) -> Float64Array:
+    return np.maximum(count, 1.0)
+
+
+def _around(value: Float64Array, scatter: Float64Array, of: dict[str, Float64Array], asked: Asked) -> Interval:
+    """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        strata = of["variance"] ** 2 / of["certainty"]
+    degrees = np.where(of["certainty"] > 0, np.minimum(strata, of["kept"]), of["kept"] - 1)
+    deviate = stdtrit(np.maximum(degrees, 1.0), 1 - (1 - asked.confidence) / 2)
+    with np.errstate(invalid="ignore"):
+        half = deviate * np.sqrt(np.maximum(scatter, 0.0))
+    half = np.where((of["kept"] < 2) & (asked.kept < asked.size), np.nan, half)
+    nothing = of["count"] == 0
+    value = np.where(nothing, np.nan, value)
+    return Interval(value, value - half, value + half)
+
+
+def _count(of: dict[str, Float64Array], asked: Asked) -> Interval:
+    """Of tuples that were kept by chance, how many came is all but a Poisson number. Of strata it is exact what there
+    is to draw from, and the share that counts has the interval of Clopper and Pearson, for as many tuples as would be
+    as sure if they were not stratified (Korn and Graubard, 1998).
+    """
+    value, tail = of["count"], (1 - asked.confidence) / 2
+    weight = asked.size / np.maximum(asked.kept, 1)
+    if asked.by_chance:
+        least = np.where(of["kept"] > 0, gammaincinv(np.maximum(of["kept"], 1), tail), 0.0)
+        return Interval(value, least * weight, gammaincinv(of["kept"] + 1, 1 - tail) * weight)
+    share = np.clip(value / _at_least_one(asked.size), 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        as_sure = share * (1 - share) * asked.size**2 / of["count_variance"]
+    kept = np.where(of["count_variance"] > 0, as_sure, asked.kept)
+    found = estimators.share(share * kept, kept, asked.confidence)
+    return Interval(value, found.low * asked.size, found.high * asked.size)
+
+
+def _variance(of: dict[str, Float64Array], sample: bool, root: bool) -> Interval:
+    """An interval would take the fourth moments, which nobody keeps."""
+    count = of["count"]
+    squares = np.maximum(of["squares"] + np.where(of["certainty"] > 0, of["variance"] / _at_least_one(count), 0.0), 0.0)
+    degrees = count - 1 if sample else count
+    value = np.where(degrees > 0, squares / np.where(degrees > 0, degrees, 1.0), np.nan)
+    value = np.sqrt(value) if root else value
+    unknown = np.full(len(value), np.nan)
+    return Interval(value, unknown, unknown)
+
+
+def _one_sided(known: pa.Array, kind: Kind) -> Interval | None:
+    """The least of the kept tuples is not below the least of all: one side is known."""
+    if not (pa.types.is_integer(known.type) or pa.types.is_floating(known.type)):
+        return None
+    value = np.asarray(known.cast(pa.float64()).fill_null(np.nan))
+    unknown = np.full(len(value), np.nan)
+    return Interval(value, unknown, value) if kind == "least" else Interval(value, value, unknown)

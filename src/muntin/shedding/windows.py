@@ -1,0 +1,201 @@
+"""At the watermark: what the tuples that were kept of a window say of all of its tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.errors import MuntinError
+from muntin.families.family import Answers, Family, Output
+from muntin.sampling.plan import SIZE
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, of_type, picked
+from muntin.shedding.plan import KEPT, RECEIVED, estimates_of
+from muntin.shedding.quantiles import intervals
+from muntin.shedding.scaled import Asked
+from muntin.whole.held import Held
+from muntin.whole.quantiles import Quantiles
+from muntin.whole.windows import OfHeld, WholeWindows, holistic
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+@dataclass
+class Counted:
+    """How the windows of keys of one batch were answered."""
+
+    exact: int = 0
+    approximate: int = 0
+    error: float = 0.0
+    """The sum of the relative errors that can be told."""
+    with_error: int = 0
+    """Of how many windows."""
+
+
+class ShedWindows:
+    """The windows of a shard that close with one batch, of which tuples may have been shed."""
+
+    def __init__(self, plan: Plan, whole: WholeWindows) -> None:
+        assert plan.shedding is not None
+        assert plan.quality_type is not None
+        self._plan = plan
+        self._policy = plan.shedding
+        self._kind = plan.quality_type
+        self._whole = whole
+        self.counted = Counted()
+
+    def values(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """All aggregates of each window, scaled back, and how good they are; `known` are the decomposable ones.
+
+        Where nothing of a window was shed, its answers are what they are without shedding.
+        """
+        asked = self._asked(known)
+        incomplete = asked.kept < asked.size
+        found, told = self._of_tuples(family, answers, known, asked, incomplete)
+        if incomplete.any():
+            for output in self._plan.outputs:
+                found, told = self._scaled(output, found, told, known, asked, incomplete)
+        self._count(told)
+        return {**found, "quality": told.column(self._kind, found)}
+
+    def quality(self, known: Mapping[str, pa.Array]) -> pa.Array:
+        """How good the answers of a user's function are, which gets the tuples that were kept."""
+        asked = self._asked(known)
+        incomplete = asked.kept < asked.size
+        told = replace(self._told(asked, incomplete), error=np.full(len(incomplete), np.nan))
+        self._count(told)
+        return told.column(self._kind, {})
+
+    def _asked(self, known: Mapping[str, pa.Array]) -> Asked:
+        by_chance = self._policy.method == "uniform"
+        size = np.asarray(known[RECEIVED].field("count") if by_chance else known[SIZE]).astype(np.float64)
+        # Nothing is shed at a rate of zero: then the estimate is as good as counted.
+        return Asked(np.asarray(known[KEPT]), np.rint(size), by_chance, self._policy.confidence)
+
+    def _told(self, asked: Asked, incomplete: BoolArray) -> Told:
+        exactly = EXACT if self._plan.whole else INCREMENTAL
+        size = asked.size.astype(np.int64)
+        return Told(incomplete, exactly, np.zeros(len(size)), self._policy.confidence, asked.kept, size)
+
+    def _of_tuples(
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], asked: Asked, incomplete: BoolArray
+    ) -> tuple[dict[str, pa.Array], Told]:
+        """With what needs the tuples themselves: all that were kept, or samples of those."""
+        told = self._told(asked, incomplete)
+        quantiles = {o.name: o.bound.whole for o in family.outputs if isinstance(o.bound.whole, Quantiles)}
+        sides: dict[str, OfHeld] = {
+            _SIDES + name: partial(_sides, whole, self._policy.confidence) for name, whole in quantiles.items()
+        }
+        if self._whole.approximate is None:
+            found = {**known, **self._whole.computed(family, answers, {**holistic(family), **sides})}
+            for name in quantiles:
+                told = _with_sides(told, name, found.pop(_SIDES + name))
+            return found, told
+        found = self._whole.approximate.values(family, answers, known)
+        told, sampled = _from_samples(told, found.pop("quality"))
+        rest = np.flatnonzero(incomplete & ~sampled)
+        if len(rest):
+            of_rest = self._whole.computed(family, answers.take(rest), sides)
+            for name in quantiles:
+                told = _with_sides(told, name, _scattered(of_rest[_SIDES + name], rest, told, name))
+        return found, told
+
+    def _scaled(
+        self,
+        output: Output,
+        found: dict[str, pa.Array],
+        told: Told,
+        known: Mapping[str, pa.Array],
+        asked: Asked,
+        incomplete: BoolArray,
+    ) -> tuple[dict[str, pa.Array], Told]:
+        """With one of the decomposable aggregates scaled back."""
+        scaled = output.bound.scaled
+        if scaled is None or self._is_counted(output):
+            return found, told
+        estimates = None if scaled.weighed is None else known[estimates_of(output.name)]
+        interval = scaled.interval(known[output.name], estimates, asked)
+        if interval is None:
+            unknown = pa.nulls(len(incomplete), pa.float64())
+            return found, _with_sides(told, output.name, _struct(unknown, unknown))
+        if estimates is not None:
+            estimated = _typed(interval.value, known[output.name], output)
+            found[output.name] = picked(estimated, found[output.name], incomplete)
+        low, high = (pa.array(side, from_pandas=True) for side in (interval.low, interval.high))
+        error = np.fmax(told.error, np.where(incomplete, interval.relative_error, 0.0))
+        return found, replace(_with_sides(told, output.name, _struct(low, high)), error=error)
+
+    def _is_counted(self, output: Output) -> bool:
+        """Whether shed tuples count, too: concept-driven shedding knows how many tuples every group has."""
+        weighed = None if output.bound.scaled is None else output.bound.scaled.weighed
+        counts_all = weighed is not None and weighed.column is None and weighed.where is None
+        return counts_all and self._policy.method == "concept"
+
+    def _count(self, told: Told) -> None:
+        known = told.approximate & np.isfinite(told.error)
+        self.counted.approximate += int(told.approximate.sum())
+        self.counted.exact += int((~told.approximate).sum())
+        self.counted.error += float(told.error[known].sum())
+        self.counted.with_error += int(known.sum())
+
+
+_SIDES = "sides of "
+
+
+def _sides(whole: Quantiles, confidence: float, held: Held) -> pa.Array:
+    return _struct(*intervals(whole, held, confidence))
+
+
+def _struct(low: pa.Array, high: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([low, high], names=["low", "high"])
+
+
+def _with_sides(told: Told, name: str, sides: pa.Array) -> Told:
+    return replace(told, low={**told.low, name: sides.field("low")}, high={**told.high, name: sides.field("high")})
+
+
+def _scattered(sides: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Array:
+    """The sides of some windows among those of all."""
+    place = np.arange(len(told.size))
+    place[at] = len(place) + np.arange(len(at))
+    both = [
+        pa.concat_arrays([of_type(old[name], sides.type.field(side).type), sides.field(side)]).take(pa.array(place))
+        for side, old in (("low", told.low), ("high", told.high))
+    ]
+    return _struct(*both)
+
+
+def _from_samples(told: Told, quality: pa.Array) -> tuple[Told, BoolArray]:
+    """With what samples of kept tuples say, and which windows were answered from those."""
+    sampled = np.asarray(pc.equal(quality.field("mode"), APPROXIMATE))
+    told = replace(
+        told,
+        approximate=told.approximate | sampled,
+        error=np.where(sampled, np.asarray(quality.field("error")), told.error),
+        sampled=np.where(sampled, np.asarray(quality.field("sampled")), told.sampled),
+    )
+    for name in [] if quality.type.get_field_index("low") < 0 else quality.field("low").type.names:
+        both = [quality.field(side).field(name) for side in ("low", "high")]
+        told = _with_sides(told, name, _struct(*both))
+    return told, sampled
+
+
+def _typed(value: Float64Array, known: pa.Array, output: Output) -> pa.Array:
+    """Estimates as answers: null where the kept tuples have none, either."""
+    nothing = np.asarray(known.is_null())
+    if not pa.types.is_integer(output.bound.result):
+        return pa.array(value, mask=nothing).cast(output.bound.result)
+    rounded = np.rint(np.where(nothing, 0.0, value))
+    if not np.all(np.abs(rounded) < 2.0**63):
+        raise MuntinError(
+            f"{output.name} overflows a 64-bit integer in at least one window; cast its column to double, or use "
+            "smaller windows."
+        )
+    return pa.array(rounded.astype(np.int64), mask=nothing)

@@ -1,0 +1,211 @@
+"""The k best groups of each window, from several shards, against a full sort of everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cmp_to_key, partial
+from itertools import groupby
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin.errors import MuntinError
+from muntin.families import time as time_family
+from muntin.plan import Plan
+from muntin.ranking import merged as merging
+from muntin.ranking.merged import merged, ranked_schema
+from muntin.ranking.order import place_keys
+from muntin.ranking.policy import Top
+from muntin.stages.window_stage import answer_table
+from muntin.windows import PaneWindow
+from tests import strategies
+from tests.builders import CASES, Step, Stream, bind, by_shard, make_plan, pack, plain, row, sliding
+from tests.naive import Row
+
+ORDERABLE = [name for name in CASES if name not in ("quantiles_n", "top_w")]
+KEYS = st.sampled_from([("k",), ("f",), ("k", "f"), ("s",), ("s", "k")])
+TOPS = st.builds(Top, st.sampled_from([1, 2, 3, 100]), st.sampled_from(ORDERABLE), st.booleans())
+PIECES = st.sampled_from([1, 3, 1 << 20])
+
+
+@st.composite
+def plans(draw: st.DrawFn, streaming: bool = False) -> Plan:
+    top = draw(TOPS)
+    others = draw(st.lists(st.sampled_from(list(CASES)), max_size=2, unique=True))
+    names = list(dict.fromkeys([*others, top.by]))
+    return make_plan(
+        draw(strategies.windows()), draw(KEYS), names, shards=draw(strategies.SHARDS), streaming=streaming, top=top
+    )
+
+
+def told(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Results as they come, with times as integers."""
+    found = []
+    for batch in batches:
+        columns = {name: plain(batch.column(name)) for name in batch.schema.names if name not in ("window", "late")}
+        columns["start"], columns["end"] = (plain(edge) for edge in batch.column("window").flatten())
+        columns.setdefault("window_name", [plan.windows[0].title] * batch.num_rows)
+        found += [{name: column[i] for name, column in columns.items()} for i in range(batch.num_rows)]
+    return found
+
+
+def compared(left: Any, right: Any) -> int:
+    """Spark's ascending order of values: null, numbers, NaN."""
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    if isinstance(left, dict):
+        return next((each for name in left if (each := compared(left[name], right[name]))), 0)
+    if isinstance(left, float) and (math.isnan(left) or math.isnan(right)):
+        return math.isnan(left) - math.isnan(right)
+    return int(left > right) - int(left < right)
+
+
+def before(plan: Plan, left: dict[str, Any], right: dict[str, Any]) -> int:
+    assert plan.top is not None
+    a, b = left[plan.top.by], right[plan.top.by]
+    if a is None or b is None:
+        by_value = (a is None) - (b is None)
+    else:
+        by_value = -compared(a, b) if plan.top.descending else compared(a, b)
+    return by_value or next((each for key in plan.keys if (each := compared(left[key], right[key]))), 0)
+
+
+def window_of(plan: Plan, result: dict[str, Any]) -> tuple[int, int, int]:
+    return result["end"], result["start"], [each.title for each in plan.windows].index(result["window_name"])
+
+
+def sorted_windows(plan: Plan, complete: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A full sort of every window's result, cut to k."""
+    assert plan.top is not None
+    ranked: list[dict[str, Any]] = []
+    for _, groups in groupby(sorted(complete, key=lambda each: window_of(plan, each)), lambda e: window_of(plan, e)):
+        best_first = sorted(groups, key=cmp_to_key(partial(before, plan)))
+        ranked += [{**each, "rank": rank} for rank, each in enumerate(best_first[: plan.top.k], 1)]
+    return ranked
+
+
+def texts(results: Iterable[dict[str, Any]]) -> list[str]:
+    return [repr(sorted(each.items())) for each in results]
+
+
+@settings(max_examples=150)
+@given(plans(), strategies.rows(max_size=25), PIECES, st.sampled_from([1 << 20, 3]), st.data())
+def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most: int, data: st.DataObject) -> None:
+    sent = by_shard(plan, pack(plan, [rows]))
+    with patch.object(time_family, "MOST_ANSWERS", most), patch.object(merging, "MOST_ROWS", piece):
+        complete = [batch for share in sent.values() for batch in answer_table(replace(plan, top=None), share)]
+        cut = [batch for share in sent.values() for batch in answer_table(plan, share)]
+        found = list(merged(plan, data.draw(st.permutations(cut))))
+    assert all(batch.schema == ranked_schema(plan) for batch in found)
+    assert texts(told(plan, found)) == texts(sorted_windows(plan, told(plan, complete)))
+
+
+STEPS = strategies.steps(strategies.rows(st.integers(-40, 50), max_size=6), [0, 1, 7, 30, 100], max_size=6)
+
+
+@settings(max_examples=60)
+@given(plans(streaming=True), STEPS)
+def test_any_stream_is_a_full_sort(plan: Plan, steps: list[Step]) -> None:
+    ranking, complete, watermark = Stream(plan), Stream(replace(plan, top=None, measures_drift=False)), 0
+    for step in [*steps, Step([], advance=400, tasks=1, cold=False, replay=False)]:
+        rows = [{**each, "t": each["t"] + watermark} for each in step.rows]
+        watermark += step.advance
+        cut, everything = (
+            [batch for share in stream.told(rows, watermark, step.tasks) for batch in share]
+            for stream in (ranking, complete)
+        )
+        expected = sorted_windows(plan, told(plan, everything))
+        assert texts(told(plan, merged(plan, cut))) == texts(expected)
+        assert ranking.total("results") == complete.total("results")
+
+
+@given(strategies.rows(min_size=1), st.integers(1, 3), st.data())
+def test_ties_depend_on_neither_shards_nor_arrival(rows: list[Row], k: int, data: st.DataObject) -> None:
+    def ranked(arrival: list[Row], shards: tuple[int, ...]) -> list[str]:
+        plan = make_plan([sliding(30, 15)], ("s", "k"), ["count"], shards=shards, top=Top(k, "count", True))
+        sent = by_shard(plan, pack(plan, [arrival]))
+        batches = [batch for share in sent.values() for batch in answer_table(plan, share)]
+        return texts(told(plan, merged(plan, batches)))
+
+    assert ranked(data.draw(st.permutations(rows)), data.draw(strategies.SHARDS)) == ranked(rows, (0,))
+
+
+def test_a_shard_sends_no_more_than_k_groups_of_a_window() -> None:
+    plan = make_plan([sliding(10, 10)], shards=[0, 1], top=Top(3, "count", True))
+    rows = [row(t % 20, k=f"key {t % 50}") for t in range(500)]
+    for share in by_shard(plan, pack(plan, [rows])).values():
+        assert sum(batch.num_rows for batch in answer_table(plan, share)) == 2 * 3
+
+
+def test_rows_that_came_too_late_have_no_rank() -> None:
+    plan = make_plan([sliding(10, 10)], shards=[0, 1], emit_late=True, streaming=True, top=Top(1, "count", True))
+    stream = Stream(plan)
+    list(stream.told([row(5), row(6), row(7, k="b")], 20))
+    batches = [batch for share in stream.told([row(1, n=7), row(25)], 40) for batch in share]
+    late, ranked = list(merged(plan, batches))
+    assert (late.column("rank").to_pylist(), late.column("late").to_pylist()[0]["n"]) == ([None], 7)
+    assert (ranked.column("rank").to_pylist(), ranked.column("late").to_pylist()) == ([1], [None])
+    assert ranked_schema(plan).names == ["window", "window_id", "k", "count", "rank", "late"]
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_the_smallest_integer_has_its_place(descending: bool) -> None:
+    numbers = [-(2**63), -1, 0, 2**63 - 1]
+    found, null = place_keys(pa.array(numbers), descending)
+    assert np.argsort(found).tolist() == ([3, 2, 1, 0] if descending else [0, 1, 2, 3])
+    assert not null.any()
+
+
+def test_nothing_to_rank() -> None:
+    plan = make_plan([sliding(10, 10)], top=Top(1, "count", True))
+    assert list(merged(plan, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, "n", True), "k must be a whole number from 1, got 0"),
+        ((-1, "n", True), "k must be .* got -1"),
+        ((1.5, "n", True), "k must be .* got 1.5"),
+        ((True, "n", True), "k must be .* got True"),
+        ((1 << 31, "n", True), "k must be .* got 2147483648"),
+        ((1, "", True), "by must be the name of one of the query's aggregates, got ''"),
+        ((1, None, True), "by must be .* got None"),
+        ((1, "n", "yes"), "descending must be True or False, got 'yes'"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[Any, Any, Any], message: str) -> None:
+    with pytest.raises(MuntinError, match=message):
+        Top.of(*arguments)
+
+
+def test_only_what_has_an_order_is_ranked() -> None:
+    named = {name: bind(CASES[name].aggregate) for name in ("count", "quantiles_n", "top_w", "min_w")}
+    Top(1, "min_w", True).check_aggregate(named)
+    with pytest.raises(MuntinError, match=r"top\(by='quantiles_n'\) is of type list.*rank by a number"):
+        Top(1, "quantiles_n", True).check_aggregate(named)
+    with pytest.raises(MuntinError, match=r"top\(by='coun'\) is not one of the query's aggregates.*'count'"):
+        Top(1, "coun", True).check_aggregate(named)
+
+
+@pytest.mark.parametrize("model", ["session", "count", "slide_by_tuple", "slide_by_time", "delta"])
+@settings(max_examples=5)
+@given(st.data())
+def test_only_windows_over_time_have_groups(model: str, data: st.DataObject) -> None:
+    window = data.draw(strategies.MODELS[model])
+    with pytest.raises(MuntinError, match=r"belongs to a single key; use W.tumbling, W.sliding or W.cumulative"):
+        Top(1, "count", True).check_groups([sliding(10, 5), window], ["k"])
+
+
+@given(strategies.windows())
+def test_groups_need_keys(windows: list[PaneWindow]) -> None:
+    Top(1, "count", True).check_groups(windows, ["k"])
+    with pytest.raises(MuntinError, match="the query has none; name the key with by="):
+        Top(1, "count", True).check_groups(windows, [])

@@ -1,0 +1,112 @@
+"""The controller: streams that outrun a machine, simulated batch by batch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from muntin.shedding.controller import Batch, next_rate
+from muntin.shedding.load import HostLoad
+
+TARGET = 2.0
+COST = 1 / 10_000
+"""Seconds per kept row: the machine takes 10,000 rows/s."""
+FIXED = 0.3
+
+
+def simulated(arrival: Callable[[float], float], batches: int, delay: int = 0, most: int | None = None) -> list[Batch]:
+    """Back-to-back batches of what has arrived; what is kept costs `delay` batches later, as windows close."""
+    now, backlog, history, kept = 0.0, 1000.0, list[Batch](), [0.0] * delay
+    for _ in range(batches):
+        rate = next_rate(TARGET, history[-8:], now)
+        rows = backlog if most is None else min(backlog, most)
+        backlog -= rows
+        kept.append(rows * (1 - rate))
+        took = FIXED + COST * kept[-1 - delay]
+        event_time = now - backlog / max(arrival(now), 1)
+        history.append(Batch(now, now + took - 0.1, int(rows), event_time, rate))
+        wait = 0.0 if most is not None or rows > 10 else 1.0
+        backlog += arrival(now) * (took + wait)
+        now += took + wait
+    return history
+
+
+def durations(history: list[Batch]) -> list[float]:
+    return [batch.finished - batch.started + 0.1 for batch in history]
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize("overload", [1.5, 3, 10])
+def test_batches_stay_within_the_target_under_overload(overload: float, delay: int) -> None:
+    """Costs that come three batches late are harder to control, and may take twice the target at times."""
+    history = simulated(lambda now: overload * 10_000, 120, delay)
+    settled, most = (10, 1.5) if delay < 2 else (40, 2.0)
+    assert max(durations(history)[settled:]) <= most * TARGET
+    assert sum(batch.rate > 0 for batch in history[10:]) > 60
+    kept = sum(batch.rows * (1 - batch.rate) for batch in history[10:]) / sum(durations(history)[10:])
+    assert kept > 6_000, "much less is kept than the machine can take"
+
+
+def test_without_overload_nothing_is_shed() -> None:
+    history = simulated(lambda now: 5_000, 60)
+    assert all(batch.rate == 0 for batch in history)
+
+
+def test_the_rate_returns_to_zero_when_the_burst_is_over() -> None:
+    history = simulated(lambda now: 50_000 if 20 < now < 60 else 4_000, 400)
+    assert max(batch.rate for batch in history) > 0.5
+    late = [batch for batch in history if batch.started > 180]
+    assert late
+    assert all(batch.rate == 0 for batch in late)
+
+
+def test_the_rate_rests_while_the_latency_is_about_right() -> None:
+    last = Batch(0.0, 1.4, 1000, None, 0.5)
+    assert next_rate(TARGET, [last], 1.5) == 0.5
+    assert next_rate(TARGET, [Batch(0.0, 1.9, 1000, None, 0.5)], 2.0) > 0.5
+    assert next_rate(TARGET, [Batch(0.0, 0.4, 1000, None, 0.5)], 0.5) < 0.5
+
+
+def test_a_growing_backlog_behind_short_batches_is_overload() -> None:
+    """A source that hands out 8,000 rows at a time, of a stream of 30,000 a second."""
+    history = simulated(lambda now: 30_000, 40, most=8_000)
+    assert max(durations(history)) < 0.9 * TARGET
+    assert history[-1].rate > 0.5
+
+
+def test_pauses_do_not_count() -> None:
+    """A batch that had to wait for rows, or for its trigger, took no longer for that."""
+    batches = [Batch(60.0 * i, 60.0 * i + 1, 1000, 60.0 * i, 0.0) for i in range(6)]
+    assert next_rate(TARGET, batches, 360.0) == 0
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path
+
+
+def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
+    assert HostLoad("query", 0).rate(TARGET) == 0
+    clock[0] += 10
+    HostLoad("query", 0).done(5000, 3_000_000)
+    HostLoad("query", 0).done()
+    first = HostLoad("query", 1).rate(TARGET)
+    clock[0] += 5
+    assert first > 0.5
+    assert HostLoad("query", 1).rate(TARGET) == first, "decided once"
+    assert HostLoad("another", 1).rate(TARGET) == 0
+
+
+def test_damaged_notes_and_a_strange_folder_shed_nothing(host: Path) -> None:
+    HostLoad("query", 0).rate(TARGET)
+    (tmp,) = host.glob("muntin-*/query/load")
+    (tmp / "start-0").write_text("nonsense")
+    assert HostLoad("query", 1).rate(TARGET) == 0
+    (host / tmp.parent.parent.name).chmod(0o777)
+    assert HostLoad("query", 2).rate(TARGET) == 0

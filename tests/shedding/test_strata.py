@@ -1,0 +1,86 @@
+"""What is kept: of every group its share, drawn fairly."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from muntin.shedding.policy import Shedding
+from muntin.shedding.shedder import Shedder
+from muntin.shedding.strata import LEAST, kept_by_chance, kept_by_concept, random_numbers, shares
+
+GROUPS = st.lists(st.integers(0, 6), min_size=1, max_size=200)
+RATES = st.sampled_from([0.0, 0.1, 0.5, 0.9, 0.98, 0.999])
+
+
+@given(GROUPS, RATES, st.integers(0, 9))
+def test_every_group_keeps_its_share(groups: list[int], rate: float, seed: int) -> None:
+    of = np.array(groups)
+    received = np.bincount(of)
+    share = np.minimum(received, np.maximum(np.minimum(received, LEAST), ((1 - rate) * received).astype(np.int64)))
+    kept = kept_by_concept(of, received, share, random_numbers(seed))
+    assert np.bincount(of[kept], minlength=len(received)).tolist() == share.tolist()
+    again = kept_by_concept(of, received, share, random_numbers(seed))
+    assert np.array_equal(kept, again)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5000)), min_size=1, max_size=40), RATES)
+def test_shares_fill_the_budget_of_a_pane_and_leave_no_group_out(groups: list[tuple[int, int]], rate: float) -> None:
+    pane, received = (np.array(each) for each in zip(*groups, strict=True))
+    share = shares(received, pane, rate)
+    least = np.minimum(received, LEAST)
+    assert np.all((share >= least) & (share <= received))
+    for each in np.unique(pane):
+        within = pane == each
+        budget = np.ceil((1 - rate) * received[within].sum())
+        assert share[within].sum() <= budget + least[within].sum()
+
+
+def test_infrequent_groups_are_kept_whole_and_large_ones_in_proportion() -> None:
+    received = np.array([100_000, 50_000, 3, 2, 1])
+    share = shares(received, np.zeros(5), 0.9)
+    assert share[2:].tolist() == [3, 2, 1]
+    assert share.sum() <= 15_001
+    assert abs(share[0] / share[1] - 2) < 0.2
+
+
+def test_all_tuples_of_a_group_are_as_likely_to_be_kept() -> None:
+    """Chi-square over 4,000 draws; the chance of a false alarm is one in a thousand, and the seed is fixed."""
+    groups = np.repeat([0, 1, 2], [30, 7, 400])
+    received = np.bincount(groups)
+    share = np.array([6, 7, 8])
+    counts = np.zeros(len(groups))
+    for seed in range(4000):
+        counts += kept_by_concept(groups, received, share, random_numbers(seed))
+    assert np.all(counts[groups == 1] == 4000)
+    for group in (0, 2):
+        assert chisquare(counts[groups == group]).pvalue > 0.001
+
+
+def test_by_chance_is_a_coin_for_each() -> None:
+    kept = kept_by_chance(1_000_000, 0.98, random_numbers(1))
+    assert abs(kept.mean() - 0.02) < 4 * np.sqrt(0.02 * 0.98 / 1e6)
+
+
+def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> None:
+    times = np.arange(1000)
+    groups = np.zeros(1000, dtype=np.int64)
+
+    def kept(seed: int, task: int) -> list[bool]:
+        found = Shedder(Shedding(0.9, None, seed=seed), task).kept_by_concept(times, groups, np.zeros(1))
+        assert found is not None
+        return [bool(each) for each in found[0]]
+
+    assert kept(0, 0) == kept(0, 0)
+    assert kept(0, 0) != kept(0, 1)
+    assert kept(0, 0) != kept(1, 0)
+
+
+def test_the_shed_are_counted() -> None:
+    shedder = Shedder(Shedding(0.9, None))
+    found = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.zeros(1))
+    assert found is not None
+    assert shedder.shed_rows + found[0].sum() == 1000
+    assert Shedder(Shedding(0.0, None)).kept_by_concept(np.arange(9), np.zeros(9, dtype=np.int64), np.zeros(1)) is None

@@ -1,0 +1,177 @@
+"""Shedding on Spark: tables and streams, restarts, other knobs beside it, and the controller at work."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import MuntinError
+from muntin import aggregates as A
+from muntin import windows as W
+from tests.spark.streams import Feed, Key, keyed, run
+
+SCHEMA = "t timestamp, k string, x double, n long"
+ROWS = 20_000
+
+
+def made(begin: int, rows: int = ROWS, seed: int = 0) -> pa.Table:
+    """A few frequent groups and many rare ones, over a minute from `begin` seconds on."""
+    random = np.random.default_rng(seed + begin)
+    key = np.minimum(random.zipf(1.5, rows), 500)
+    times = np.sort(random.integers(begin * 1_000_000, (begin + 60) * 1_000_000, rows))
+    return pa.table(
+        {
+            "t": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+            "k": pa.array([f"k{each}" for each in key]),
+            "x": pa.array(random.normal(100, 20, rows)),
+            "n": pa.array(random.integers(0, 100, rows)),
+        }
+    )
+
+
+@pytest.fixture
+def files(spark: SparkSession, here: Path) -> Feed:
+    source = Feed(spark, here / "in", SCHEMA)
+    source.add(*(made(begin) for begin in (0, 60, 120)))
+    return source
+
+
+def query(frame: DataFrame, **shed: object) -> muntin.Query:
+    base = muntin.over(frame, W.sliding("1 minute", "20 seconds"), time="t", watermark="5 seconds", by="k")
+    return base.agg(trips=A.count(), mean=A.mean("x"), total=A.sum("n")).shed(**shed)  # type: ignore[arg-type]
+
+
+def exact(frame: DataFrame) -> DataFrame:
+    window = F.window("t", "1 minute", "20 seconds").alias("window")
+    return frame.groupBy(window, "k").agg(
+        F.count("*").alias("trips"), F.avg("x").alias("mean"), F.sum("n").alias("total")
+    )
+
+
+def check(found: list[Row], truth: dict[Key, dict[str, Any]], only_closed: bool = False) -> None:
+    """All groups, with exact counts; means and sums close, and within their intervals about as often as they say."""
+    ours = keyed(found, "k")
+    if not only_closed:
+        assert ours.keys() == truth.keys()
+    covered, judged = 0, 0
+    for place, values in ours.items():
+        expected, quality = truth[place], values["quality"]
+        assert values["trips"] == expected["trips"] == quality["size"]
+        if quality["mode"] == "approximate" and quality["sampled"] >= 10:
+            judged += 1
+            covered += quality["low"]["mean"] <= expected["mean"] <= quality["high"]["mean"]
+        elif quality["mode"] != "approximate":
+            assert values["total"] == expected["total"]
+    assert judged > 20
+    assert covered / judged > 0.8  # windows overlap, so that this is no more than a look
+
+
+def test_a_table_keeps_every_group(files: Feed) -> None:
+    frame = files.table()
+    found = query(frame, rate=0.9).to_df().collect()
+    check(found, keyed(exact(frame).collect(), "k"))
+    again = query(frame, rate=0.9).to_df().collect()
+    assert sorted(map(str, found)) == sorted(map(str, again))
+
+
+def test_uniform_shedding_loses_groups_and_says_so(files: Feed) -> None:
+    frame = files.table()
+    found = keyed(query(frame, rate=0.98, method="uniform").to_df().collect(), "k")
+    truth = keyed(exact(frame).collect(), "k")
+    assert len(found) < len(truth) / 2
+    assert all(values["quality"]["mode"] == "approximate" for values in found.values())
+
+
+def test_a_stream_counts_what_it_sheds_and_goes_on_after_a_restart(spark: SparkSession, here: Path) -> None:
+    source = Feed(spark, here / "in", SCHEMA)
+    source.add(made(0), made(60))
+    shed = query(source.stream(), rate=0.9).to_df()
+    first = run(shed, here)
+    told = muntin.progress(first)
+    assert told.rows == 2 * ROWS
+    assert 0.5 * told.rows < told.shed_rows < told.rows
+    rates = [each["observedMetrics"]["muntin"]["shed_rate"] for each in first.recentProgress if each["numInputRows"]]
+    assert rates == [900_000, 900_000]
+    drifts = [each["observedMetrics"]["muntin"] for each in first.recentProgress]
+    assert any(0 < each["drift_common"] <= each["drift_union"] for each in drifts)
+    source.add(made(120), made(400, rows=10))
+    told = muntin.progress(run(query(source.stream(), rate=0.9).to_df(), here))
+    assert told.rows == 3 * ROWS + 10
+    found = spark.read.parquet(str(here / "out")).collect()
+    check(found, keyed(exact(source.table()).collect(), "k"), only_closed=True)
+
+
+def test_it_works_beside_samples_and_compression(files: Feed) -> None:
+    base = muntin.over(files.table(), W.tumbling("1 minute"), time="t", by="k").agg(
+        trips=A.count(), middle=A.median("x"), mean=A.mean("x")
+    )
+    window = F.window("t", "1 minute").alias("window")
+    middles = files.table().groupBy(window, "k").agg(F.expr("percentile(x, 0.5)").alias("m"))
+    truth = keyed(middles.collect(), "k")
+    found = keyed(base.shed(rate=0.8).approximate(2000, 0.1).compress(after="0 seconds").to_df().collect(), "k")
+    assert found.keys() == truth.keys()
+    large = [place for place, values in found.items() if values["trips"] > 1000]
+    assert len(large) > 5
+    for place in large:
+        assert found[place]["middle"] == pytest.approx(truth[place]["m"], rel=0.1)
+        low, high = (found[place]["quality"][side]["middle"] for side in ("low", "high"))
+        assert low <= found[place]["middle"] <= high
+
+
+def test_ranks_say_what_could_be_otherwise(files: Feed) -> None:
+    """The paper's query: the groups with the highest mean, of one row in ten."""
+    found = query(files.table(), rate=0.9).top(3, by="mean").to_df().collect()
+    windows = {row["window"] for row in found}
+    assert sorted(row["rank"] for row in found) == sorted([1, 2, 3] * len(windows))
+    for row in found:
+        assert row["quality"]["first_rank"] <= row["rank"] <= row["quality"]["last_rank"]
+    assert any(row["quality"]["first_rank"] < row["quality"]["last_rank"] for row in found)
+
+
+def slowly(table: pa.Table) -> pa.Table:
+    """A function that takes a millisecond for every tuple."""
+    time.sleep(table.num_rows / 1000)
+    return pa.table({"n": [table.num_rows]})
+
+
+def test_the_controller_sheds_while_batches_take_too_long(spark: SparkSession, here: Path) -> None:
+    """Every batch closes a window of a thousand tuples, which takes a second; half a second is what it may take."""
+    source = Feed(spark, here / "in", SCHEMA)
+    source.add(*(made(begin, rows=1000) for begin in range(0, 60 * 12, 60)))
+    base = muntin.over(source.stream(), W.tumbling("1 minute"), time="t", watermark="1 second")
+    stream = run(base.apply(slowly, "n long").shed(target_latency="500 milliseconds").to_df(), here)
+    reports = [each["observedMetrics"]["muntin"].asDict() for each in stream.recentProgress if each["numInputRows"]]
+    rates = [each["shed_rate"] / 1e6 for each in reports]
+    assert rates[0] == 0
+    assert max(rates) > 0.3
+    found = spark.read.parquet(str(here / "out")).collect()
+    assert any(row["quality"]["mode"] == "approximate" for row in found)
+    assert all(row["quality"]["size"] == 1000 for row in found)
+    told = muntin.progress(stream)
+    assert told.rows == 12_000
+    assert 0 < told.shed_rows < told.rows
+
+
+def test_bad_input(files: Feed) -> None:
+    base = muntin.over(files.table(), W.tumbling("1 minute"), time="t", by="k")
+    with pytest.raises(MuntinError, match="target_latency is for streams"):
+        base.agg(n=A.count()).shed(target_latency="1 second")
+    with pytest.raises(MuntinError, match="all cannot be computed under shed"):
+        base.agg(all=A.collect("x")).shed(rate=0.5)
+    with pytest.raises(MuntinError, match="early cannot be computed under shed"):
+        base.shed(rate=0.5).agg(early=A.first("x"))
+
+
+def test_explain_says_what_is_shed(files: Feed, capsys: pytest.CaptureFixture[str]) -> None:
+    query(files.table(), rate=0.98).explain()
+    said = capsys.readouterr().out
+    assert "Shedding: 98% of the tuples" in said
+    assert "no fewer than 2" in said
