@@ -37,6 +37,8 @@ def explanation(join: Join, prepared: Prepared) -> str:
     ]
     if plan.keeps_chunks:
         lines += ["", *_chunks(plan)]
+    if plan.shedding is not None:
+        lines += ["", "Shedding: of tuples of both sides; the rows are the pairs of those that are left."]
     copies = join.window.copies
     lines += [
         "",
