@@ -51,7 +51,7 @@ def explanation(query: Query) -> str:
     if plan.sampling is not None:
         lines += ["", *_approximation(plan.sampling)]
     if plan.shedding is not None:
-        lines += ["", _shedding(plan.shedding, bool(plan.keys))]
+        lines += ["", shedding(plan.shedding, bool(plan.keys))]
     if plan.top is not None:
         lines += ["", *_ranking(plan, plan.top)]
     if plan.measures_drift:
@@ -117,7 +117,7 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     return lines
 
 
-def _shedding(policy: Shedding, grouped: bool) -> str:
+def shedding(policy: Shedding, grouped: bool) -> str:
     if policy.target_latency is not None:
         rate = f"as many tuples as it takes to keep batches within {describe(policy.target_latency)}"
     else:

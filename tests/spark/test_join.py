@@ -427,9 +427,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda a, b: join(a, b).agg(n=A.count()).compress(after="1 second").to_df(),
         r"compress\(\) is for the tuples of whole windows",
     ),
-    "aggregates of what is left": (
-        lambda a, b: join(a, b).shed(rate=0.5).agg(n=A.count()).to_df(),
-        r"shed\(\) drops tuples of both sides.*use it with .rows\(\)",
+    "pairs of what is left": (
+        lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("x")).to_df(),
+        r"early cannot be computed under shed\(\), because it goes by the time",
     ),
     "an odd policy": (lambda a, b: join(a, b).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]
 }

@@ -136,6 +136,29 @@ def test_ranks_say_what_could_be_otherwise(files: Feed) -> None:
     assert any(row["quality"]["first_rank"] < row["quality"]["last_rank"] for row in found)
 
 
+def test_a_join_is_scaled_back_from_both_sides(spark: SparkSession, here: Path) -> None:
+    """The number of pairs is exact; sums over them are in their intervals about as often as those say."""
+    sides = []
+    for name, seed in (("left", 0), ("right", 7)):
+        feed = Feed(spark, here / name, SCHEMA)
+        feed.add(*(made(begin, seed=seed) for begin in (0, 60)))
+        sides.append(feed.table())
+    right = sides[1].select("t", "k", F.col("n").alias("m"))
+    pairs = muntin.join(sides[0], right, W.tumbling("20 seconds"), on="k", time="t")
+    aggregated = {"pairs": A.count(), "total": A.sum("x"), "mean": A.mean("m"), "few": A.count(where="m < 20")}
+    truth = keyed(pairs.agg(**aggregated).to_df().collect(), "k")
+    found = keyed(pairs.shed(rate=0.9).agg(**aggregated).to_df().collect(), "k")
+    assert found.keys() == truth.keys()
+    judged = [place for place in truth if found[place]["quality"]["sampled"] >= 20]
+    assert len(judged) > 20
+    for place, values in found.items():
+        assert values["pairs"] == truth[place]["pairs"]
+    for name in ("total", "mean", "few"):
+        sides_of = [(found[place]["quality"][side][name] for side in ("low", "high")) for place in judged]
+        covered = [low <= truth[place][name] <= high for place, (low, high) in zip(judged, sides_of, strict=True)]
+        assert np.mean(covered) > 0.85, name
+
+
 def slowly(table: pa.Table) -> pa.Table:
     """A function that takes a millisecond for every tuple."""
     time.sleep(table.num_rows / 1000)

@@ -246,6 +246,7 @@ def told(
     whole: WholeWindows | None,
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
+    answers, lowered_values = _with_all(plan, answers, lowered_values)
     batch = _told(plan, table, family, answers, lowered_values, whole)
     return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
 
@@ -258,9 +259,10 @@ def _told(
     lowered_values: Mapping[str, pa.Array],
     whole: WholeWindows | None,
 ) -> pa.RecordBatch:
+    if not len(answers.key):  # none of the windows has all that is required
+        return pa.record_batch([pa.array([], field.type) for field in plan.result_schema], schema=plan.result_schema)
     if whole is None:
-        answers, values = _with_all(plan, answers, lowered_values)
-        return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
+        return result_batch(plan, table, answers, [lowered_values[output.name] for output in plan.outputs])
     if plan.applied is not None:
         windows, rows = whole.applied(family, answers)
         if whole.shed is not None:
@@ -271,7 +273,7 @@ def _told(
         found = estimated.values(family, answers, lowered_values)
         told_values = [found[output.name] for output in plan.outputs]
         return result_batch(plan, table, answers, [*told_values, found["quality"]])
-    answers, values = _with_all(plan, answers, {**lowered_values, **whole.values(family, answers)})
+    values = {**lowered_values, **whole.values(family, answers)}
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muntin.durations import describe
-from muntin.explain import compression, late_rows, over_time
+from muntin.explain import compression, late_rows, over_time, shedding
 from muntin.joins.multiplied import how
 from muntin.joins.names import PREFIX
 from muntin.joins.product import MOST_PAIRS
@@ -38,7 +38,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
     if plan.keeps_chunks:
         lines += ["", *_chunks(plan)]
     if plan.shedding is not None:
-        lines += ["", "Shedding: of tuples of both sides; the rows are the pairs of those that are left."]
+        lines += ["", f"{shedding(plan.shedding, grouped=True)} Each side sheds for itself, by its own groups."]
     copies = join.window.copies
     lines += [
         "",

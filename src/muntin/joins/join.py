@@ -108,7 +108,10 @@ class Join:
         return replace(self, query=self.query.late(policy))
 
     def shed(self, *args: Any, **kwargs: Any) -> Join:
-        """As for any query: tuples of both sides are dropped. The rows of the others have the column `quality`."""
+        """As for any query: tuples of both sides are dropped, and results have the column `quality`.
+
+        Counts, sums, means and the like are scaled back to all pairs; rows are those of the tuples that are kept.
+        """
         return replace(self, query=self.query.shed(*args, **kwargs))
 
     def to_df(self) -> DataFrame:
@@ -143,11 +146,12 @@ class Join:
         """The query that runs, and what is made of its results."""
         if not self.aggregates:
             raise MuntinError("The join computes nothing yet; call .agg(...) with at least one aggregate, or .rows().")
-        if self.query.shedding is not None:
-            raise MuntinError(
-                "shed() drops tuples of both sides, and what is left says too little of aggregates over their pairs; "
-                "use it with .rows(), or leave it out."
-            )
+        for name, each in self.aggregates.items():
+            if self.query.shedding is not None and each.why_pairs is not None:
+                raise MuntinError(
+                    f"{name} cannot be computed under shed(), because {each.why_pairs}, and tuples of both sides are "
+                    "dropped. Leave it out, or use shed() with .rows()."
+                )
         if any(each.why_pairs is not None for each in self.aggregates.values()):
             return self._over_pairs()
         time = self.query.source.types[TIME]

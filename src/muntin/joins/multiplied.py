@@ -30,6 +30,9 @@ from muntin.aggregates.decomposable import (
 from muntin.aggregates.holistic import CollectAggregate
 from muntin.aggregates.partial import Count
 from muntin.arrays import Int64Array, State
+from muntin.joins.names import MARKS
+from muntin.shedding.scaled import Scaled
+from muntin.shedding.weighed import Weighed
 from muntin.whole.frequent import TopK
 from muntin.whole.function import Whole, spread
 from muntin.whole.held import Held
@@ -65,7 +68,23 @@ def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, ti
         repeated = Repeated(inner.whole.column, inner.whole.where, inner.whole, partners)
         return replace(inner, whole=repeated, estimator=None)
     lower = partial(_lowered(aggregate), inner.lower)
-    return Bound((*inner.partials, Count(partners, None)), inner.result, lower)
+    scaled = None if inner.scaled is None else _scaled(aggregate, inner.scaled, where, partners)
+    return Bound((*inner.partials, Count(partners, None)), inner.result, lower, scaled=scaled)
+
+
+def _scaled(aggregate: Aggregate, inner: Scaled, where: str, partners: str) -> Scaled:
+    """Where tuples of both sides are shed. Each side's are strata of their own, so that how many are of a side is
+    known; how many of those fulfil a condition is an estimate.
+    """
+    if isinstance(aggregate, VarianceAggregate):
+        return replace(inner, sample=False)  # of very many pairs: one more or less does not matter
+    if not isinstance(aggregate, CountAggregate | SumAggregate):
+        return inner
+    sides = MARKS.values()
+    all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
+    return replace(
+        inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)
+    )
 
 
 def _lowered(aggregate: Aggregate) -> partial[pa.Array]:

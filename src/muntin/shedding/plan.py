@@ -46,13 +46,20 @@ def hidden(aggregates: Mapping[str, Bound]) -> dict[str, Bound]:
         RECEIVED: _estimates(Weighed(None, None)),
     }
     for name, bound in aggregates.items():
-        if bound.scaled is not None and bound.scaled.weighed is not None:
+        if bound.scaled is not None and bound.scaled.weighed is not None and not name.startswith(HIDDEN):
             found[estimates_of(name)] = _estimates(bound.scaled.weighed)
+            partners = bound.scaled.partners
+            if partners is not None and partners.weighed is not None:
+                found[partners_of(name)] = _estimates(partners.weighed)
     return found
 
 
 def estimates_of(name: str) -> str:
     return f"{HIDDEN}{name}_estimates"
+
+
+def partners_of(name: str) -> str:
+    return f"{HIDDEN}{name}_partners"
 
 
 def statistic(name: str, bound: Bound) -> Bound:

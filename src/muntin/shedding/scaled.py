@@ -27,8 +27,14 @@ class Scaled:
     weighed: Weighed | None = None
     sample: bool = False
     """Of variances: whether it is the unbiased one."""
+    counted: bool = False
+    """Whether tuples count by their stratum alone, so that concept-driven shedding knows how many there are."""
+    partners: Scaled | None = None
+    """Over a join: how the number of partners is scaled that every tuple is counted for, if it is."""
 
-    def interval(self, known: pa.Array, estimates: pa.Array | None, asked: Asked) -> Interval | None:
+    def interval(
+        self, known: pa.Array, estimates: pa.Array | None, asked: Asked, partners: pa.Array | None = None
+    ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
         None where nothing is to be scaled and nothing can be said of the error.
@@ -36,7 +42,15 @@ class Scaled:
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
         of = {name: np.asarray(estimates.field(name)) for name in FIELDS}
+        own = self._own(of, asked)
+        if self.partners is None or partners is None:
+            return own
+        return _times(own, self.partners._own({name: np.asarray(partners.field(name)) for name in FIELDS}, asked))
+
+    def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
         if self.kind == "count":
+            if self.counted and not asked.by_chance:
+                return Interval(of["count"], of["count"], of["count"])
             return _count(of, asked)
         if self.kind == "mean":
             return _around(of["mean"], of["variance"] / _at_least_one(of["count"]) ** 2, of, asked)
@@ -56,6 +70,18 @@ class Asked:
     """How many tuples they have, those that were shed among them."""
     by_chance: bool
     confidence: float
+
+
+def _times(one: Interval, other: Interval) -> Interval:
+    """The product of two independent estimates (Goodman, 1960)."""
+    value = one.value * other.value
+    sides = []
+    for side in ("low", "high"):
+        away, others = (np.abs(getattr(each, side) - each.value) for each in (one, other))
+        with np.errstate(invalid="ignore"):
+            half = np.sqrt((away * other.value) ** 2 + (others * one.value) ** 2 + (away * others) ** 2)
+        sides.append(value - half if side == "low" else value + half)
+    return Interval(value, sides[0], sides[1])
 
 
 def _at_least_one(count: Float64Array) -> Float64Array:

@@ -16,7 +16,7 @@ from muntin.errors import MuntinError
 from muntin.families.family import Answers, Family, Output
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, of_type, picked
-from muntin.shedding.plan import KEPT, RECEIVED, estimates_of
+from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
 from muntin.whole.held import Held
@@ -121,7 +121,7 @@ class ShedWindows:
         if scaled is None or self._is_counted(output):
             return found, told
         estimates = None if scaled.weighed is None else known[estimates_of(output.name)]
-        interval = scaled.interval(known[output.name], estimates, asked)
+        interval = scaled.interval(known[output.name], estimates, asked, known.get(partners_of(output.name)))
         if interval is None:
             unknown = pa.nulls(len(incomplete), pa.float64())
             return found, _with_sides(told, output.name, _struct(unknown, unknown))
