@@ -40,7 +40,7 @@ def figures(stream: Stream) -> dict[str, int]:
     return {name: stream.total(f"drift_{name}") for name in FIGURES}
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(strategies.windows(), KEYS, strategies.SHARDS, STEPS)
 def test_any_stream_is_naive(
     windows: list[PaneWindow], keys: tuple[str, ...], shards: tuple[int, ...], steps: list[Step]

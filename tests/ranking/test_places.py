@@ -93,7 +93,7 @@ def naive_places(group: dict[str, Any], others: list[dict[str, Any]], descending
     return 1 + surely, 1 + maybe
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(groups(), st.integers(1, 8), st.booleans(), st.integers(1, 3), st.data())
 def test_places_are_those_of_all_values(
     results: list[dict[str, Any]], k: int, descending: bool, shards: int, data: st.DataObject

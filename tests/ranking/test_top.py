@@ -95,7 +95,7 @@ def texts(results: Iterable[dict[str, Any]]) -> list[str]:
     return [repr(sorted(each.items())) for each in results]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(plans(), strategies.rows(max_size=25), PIECES, st.sampled_from([1 << 20, 3]), st.data())
 def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most: int, data: st.DataObject) -> None:
     sent = by_shard(plan, pack(plan, [rows]))

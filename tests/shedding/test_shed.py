@@ -68,7 +68,7 @@ def counting(plan: Plan) -> Plan:
     return make_plan(plan.windows, plan.keys, ["count"], shards=plan.shards, streaming=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(plans(method="concept"), STEPS, LIMITS, st.integers(1, 30))
 def test_every_group_of_every_window_appears_with_its_exact_count(
     plan: Plan, steps: list[Step], limits: tuple[int, int, int], gathered: int
@@ -109,7 +109,7 @@ def check_quality(values: dict[str, Any]) -> None:
             assert low <= high or np.isnan(low) or np.isnan(high)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(plans(st.just(0.0)), STEPS)
 def test_at_a_rate_of_zero_nothing_changes(plan: Plan, steps: list[Step]) -> None:
     names = [output.name for output in plan.outputs]
@@ -132,7 +132,7 @@ def test_at_a_rate_of_zero_nothing_changes(plan: Plan, steps: list[Step]) -> Non
     assert shed.total("total_shed_rows") == 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(plans(), STEPS)
 def test_a_replay_and_a_cold_start_give_the_same(plan: Plan, steps: list[Step]) -> None:
     once, again = Stream(plan), Stream(plan)
