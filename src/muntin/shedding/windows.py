@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.aggregates.decomposable import overflow
 from muntin.arrays import BoolArray, Float64Array, Int64Array
-from muntin.errors import MuntinError
 from muntin.families.family import Answers, Family, Output
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, of_type, picked
@@ -194,8 +194,5 @@ def _typed(value: Float64Array, known: pa.Array, output: Output) -> pa.Array:
         return pa.array(value, mask=nothing).cast(output.bound.result)
     rounded = np.rint(np.where(nothing, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
-        raise MuntinError(
-            f"{output.name} overflows a 64-bit integer in at least one window; cast its column to double, or use "
-            "smaller windows."
-        )
+        raise overflow(output.name)
     return pa.array(rounded.astype(np.int64), mask=nothing)
