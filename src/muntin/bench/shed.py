@@ -46,8 +46,9 @@ class Scale:
     seeds: int
     """The same without groups, where errors are small and differ by chance."""
     fits: int
-    """The same for a function of whole windows, on this many packets or tasks."""
+    """The same for a function of whole windows."""
     fitted: int
+    """Tuples that it is run over."""
     seconds: float
     """Of the stream under overload."""
     plain_seconds: float
@@ -55,14 +56,14 @@ class Scale:
 
 
 FULL = Scale(
-    packets=830_000,
+    packets=600_000,
     tasks=2_000_000,
     rides=100_000,
     flights=3_000_000,
     zipf=1_000_000,
     rates=RATES,
     rounds=3,
-    seeds=8,
+    seeds=6,
     fits=3,
     fitted=640_000,
     seconds=120,
@@ -79,8 +80,8 @@ QUICK = Scale(
     seeds=3,
     fits=1,
     fitted=500_000,
-    seconds=30,
-    plain_seconds=15,
+    seconds=50,
+    plain_seconds=20,
 )
 
 

@@ -168,8 +168,8 @@ class Compared:
         for seed in range(rounds):
             self.normal.add(run_of(self.data, self.query))
             for rate in self.rates:
-                for method, found in (("uniform", self.uniform), ("concept", self.concept)):
-                    self._shed(found.setdefault(rate, Shed(rate)), method, seed, truth)
+                self._shed(self.uniform.setdefault(rate, Shed(rate)), "uniform", seed, truth)
+                self._shed(self.concept.setdefault(rate, Shed(rate)), "concept", seed, truth)
             kept = self.concept[AT].kept
             if kept > MUCH_MORE * (1 - AT):
                 self.as_many = self.as_many or Shed(1 - kept)

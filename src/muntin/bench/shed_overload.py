@@ -65,7 +65,7 @@ def capacity(spark: SparkSession, scratch: Path, rows: int = PROBE_ROWS) -> floa
         reports |= _reports(query)
     query.stop()
     seconds = [report["durationMs"]["triggerExecution"] / 1e3 for report in reports.values()]
-    return rows / median(seconds[PROBE_WARM_UP:])
+    return rows / float(median(seconds[PROBE_WARM_UP:]))
 
 
 def fits(frame: DataFrame) -> muntin.Query:
