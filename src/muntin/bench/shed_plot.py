@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from muntin.bench.shed_core import AT, Compared, Drift, Shed
 from muntin.bench.shed_overload import Driven
@@ -70,10 +70,16 @@ def _latencies(axes: Any, found: Sequence[Compared], title: str) -> None:
     _bars(axes, found, -0.27, NORMAL, "normal", [each.normal for each in found])
     _bars(axes, found, 0.0, UNIFORM, "uniform", [each.uniform[AT] for each in found])
     _bars(axes, found, 0.27, CONCEPT, "concept-driven", [each.concept[AT] for each in found])
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    _logarithmic(axes)
     axes.legend(frameon=False, fontsize=8)
     axes.set_title(f"{title}; line up to the 95th percentile", loc="left", fontsize=9)
+
+
+def _logarithmic(axes: Any) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _bars(axes: Any, found: Sequence[Compared], shift: float, ink: str, label: str, sheds: Sequence[Shed]) -> None:
@@ -115,8 +121,7 @@ def _by_share(axes: Any, found: Sequence[Compared]) -> None:
 def _durations(axes: Any, picture: Picture) -> None:
     _over_time(axes, picture, "seconds")
     axes.axhline(picture.target, color=LIMIT, linewidth=1, linestyle=":")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    _logarithmic(axes)
     axes.set_title("overload: batch duration, s, and the target latency", loc="left", fontsize=9)
 
 
