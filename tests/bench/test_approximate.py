@@ -15,29 +15,24 @@ import pytest
 from pyspark.sql import SparkSession
 
 from muntin.bench import approximate as bench
-from muntin.bench import approximate_data as data_sets
 from muntin.bench import approximate_records as records
+from muntin.bench import data_sets
 from muntin.bench.approximate_core import (
-    ANSWER,
     MEAN,
     MEDIAN,
-    Core,
-    Ran,
     accelerated,
     count_min_seconds,
     errors_of,
-    plan_of,
     rank_error,
     relative_error,
-    replay,
     replay_in_batches,
     scan_seconds,
-    slides,
     true_error,
     within,
 )
-from muntin.bench.approximate_data import BEGIN, SECOND, TIME, DataSet
 from muntin.bench.approximate_plot import Budget, Pair, Picture, draw
+from muntin.bench.core import ANSWER, Core, Ran, plan_of, replay, slides
+from muntin.bench.data_sets import BEGIN, SECOND, TIME, DataSet
 from muntin.bench.steady import EPOCH, FILES_PER_BATCH
 from muntin.windows import count
 
@@ -106,9 +101,9 @@ def test_made_data_sets_of_one_kind_differ() -> None:
 @pytest.mark.usefixtures("nothing_shared")
 def test_windows_of_made_tasks_and_rides_hold_as_many_as_the_papers() -> None:
     tasks, rides = data_sets.tasks(1_000_000), data_sets.rides("NYC", 40_000)
-    assert records.tuples_per_window(tasks) == pytest.approx(data_sets.TASKS_IN_HOUR, rel=0.05)
+    assert tasks.tuples_per_window == pytest.approx(data_sets.TASKS_IN_HOUR, rel=0.05)
     of_one_worker = data_sets.RIDES_IN_WINDOW / data_sets.WORKERS
-    assert records.tuples_per_window(rides) == pytest.approx(of_one_worker, rel=0.15)
+    assert rides.tuples_per_window == pytest.approx(of_one_worker, rel=0.15)
     shares = np.bincount(tasks.tuples["key"].to_numpy()) / len(tasks.tuples)
     assert shares == pytest.approx(list(data_sets.CLASSES.values()), rel=0.2, abs=0.005)
 
@@ -118,7 +113,7 @@ def test_real_data_have_the_windows_of_the_paper() -> None:
     for name in ("DEC", "Bellcore"):
         data = data_sets.packets(name, 1_000_000)
         assert not data.made
-        assert records.tuples_per_window(data) == pytest.approx(data_sets.PACKETS_IN_WINDOW, rel=0.05)
+        assert data.tuples_per_window == pytest.approx(data_sets.PACKETS_IN_WINDOW, rel=0.05)
         assert (data.tuples["value"].to_numpy().min(), data.tuples["value"].to_numpy().max()) == (64, 1518)
     tasks = data_sets.tasks(700_000)
     assert not tasks.made
@@ -126,7 +121,7 @@ def test_real_data_have_the_windows_of_the_paper() -> None:
     for name in ("DEBS", "NYC"):
         rides = data_sets.rides(name, 60_000)
         assert not rides.made
-        assert records.tuples_per_window(rides) == pytest.approx(2_500, rel=0.3)
+        assert rides.tuples_per_window == pytest.approx(2_500, rel=0.3)
 
 
 def test_the_same_tuples_in_other_windows() -> None:

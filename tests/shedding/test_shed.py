@@ -144,7 +144,14 @@ def test_a_replay_and_a_cold_start_give_the_same(plan: Plan, steps: list[Step]) 
         before = again.snapshot()
         again.batch(rows, watermark, step.tasks)
         again.restore(before)
-        assert repr(once.batch(rows, watermark, step.tasks)) == repr(again.batch(rows, watermark, step.tasks))
+        found, same = (stream.batch(rows, watermark, step.tasks) for stream in (once, again))
+        assert in_order(found) == in_order(same)
+
+
+def in_order(found: Any) -> str:
+    """Keys of one window come in any order: a cold start may number them differently."""
+    results, late = found
+    return repr(([sorted(each, key=repr) for each in results], late))
 
 
 @given(strategies.rows(min_size=1), RATES, st.sampled_from(["concept", "uniform"]))

@@ -21,24 +21,23 @@ from pyspark.sql import DataFrame
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.bench import approximate_data as data_sets
 from muntin.bench import approximate_records as records_of
+from muntin.bench import data_sets
 from muntin.bench.approximate_core import (
     MEAN,
     MEDIAN,
     count_min_seconds,
     errors_of,
     has_count_min,
-    plan_of,
     raw_scan_seconds,
-    replay,
     replay_in_batches,
     scan_seconds,
     within,
 )
-from muntin.bench.approximate_data import PACKETS_IN_WINDOW, SECOND, DataSet
 from muntin.bench.approximate_plot import Budget, Picture, draw
 from muntin.bench.approximate_records import ERROR, Case, Compared
+from muntin.bench.core import plan_of, replay
+from muntin.bench.data_sets import PACKETS_IN_WINDOW, SECOND, DataSet
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.steady import EPOCH, FILES_PER_BATCH, stream

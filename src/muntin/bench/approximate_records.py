@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import binom
 
 from muntin.arrays import BoolArray, Float64Array
-from muntin.bench.approximate_core import Ran
-from muntin.bench.approximate_data import DataSet
 from muntin.bench.approximate_plot import Budget, Pair
-from muntin.bench.report import Record
+from muntin.bench.core import Ran
+from muntin.bench.data_sets import DataSet
+from muntin.bench.report import Record, ms
 
 ERROR, CONFIDENCE = 0.1, 0.95
 """As the paper has them throughout."""
@@ -66,7 +66,7 @@ class Compared:
             f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; all "
             f"that is done as windows close, state included, {exact.closing:.2f} s, {approximate.closing:.2f} s; "
             f"{self.accelerated.mean():.0%} of {len(self.errors)} windows accelerated, of "
-            f"{tuples_per_window(data):,.0f} tuples on average",
+            f"{data.tuples_per_window:,.0f} tuples on average",
         )
 
     def _memory(self) -> Record:
@@ -104,10 +104,6 @@ class Compared:
             bytes_sampled=self.approximate.sample_bytes,
             errors=self.errors[self.accelerated],
         )
-
-
-def tuples_per_window(data: DataSet) -> float:
-    return fmean(len(data.within(end - data.size, end)) for end in data.ends.tolist())
 
 
 def over_error(title: str, errors: Float64Array, allowed: float = ERROR) -> Record:
@@ -185,7 +181,7 @@ def beside(data: DataSet, ran: Ran, what: str, seconds: Sequence[float] | None, 
         target=target,
         baseline_name=f"µs by {what}",
         note=f"mean {ms(ran.mean)}, {what} {ms(mean)}; 95th percentile {ms(ran.p95)}, {ms(p95)}; "
-        f"{tuples_per_window(data):,.0f} tuples in a window",
+        f"{data.tuples_per_window:,.0f} tuples in a window",
     )
 
 
@@ -206,7 +202,3 @@ def of_fallback(what: str, rows: int, exact: Sequence[Ran], approximate: Sequenc
         note=f"arrival and windows, the fastest of {len(exact)} runs each in turn; arrival {best.arrival:.2f} s exact, "
         f"{tried.arrival:.2f} s approximate; a window {ms(best.mean)}, {ms(tried.mean)}",
     )
-
-
-def ms(seconds: float) -> str:
-    return f"{seconds * 1e3:,.2f} ms"

@@ -65,3 +65,7 @@ def show(records: Sequence[Record], title: str, console: Console) -> None:
 
 def _rate(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms"

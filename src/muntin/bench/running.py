@@ -44,9 +44,10 @@ class Running:
         self._bars.advance(self._task)
 
     def measure(self, frame: DataFrame, warm_up: int) -> Measured:
-        return measure(frame, self.place / "scratch", warm_up, self._tick)
+        return measure(frame, self.place / "scratch", warm_up, self.tick)
 
-    def _tick(self, batch: str) -> None:
+    def tick(self, batch: str) -> None:
+        """Say how far the step is."""
         self._bars.update(self._task, description=f"{self._what}, {batch}")
 
 

@@ -68,12 +68,13 @@ def kept_by_concept(
     of = groups[drawn]
     chance = random.random(len(drawn))
     # The tuples with the smallest numbers are the sample. Few can be among them: only those are put in order.
-    likely = (share + 4 * np.sqrt(share) + 8) / np.maximum(received, 1)
+    # Of a group in which they turn out to be too few, all are.
+    likely = (share + 2 * np.sqrt(share) + 3) / np.maximum(received, 1)
     candidates = np.flatnonzero(chance < likely[of])
     enough = np.bincount(of[candidates], minlength=len(received)) >= share
     if not enough[of].all():
         candidates = np.flatnonzero((chance < likely[of]) | ~enough[of])
-    order = candidates[np.lexsort((chance[candidates], of[candidates]))]
+    order = candidates[np.argsort(of[candidates] + chance[candidates])]  # by group, and then by the number
     place = positions_in_runs(run_starts(of[order]), len(order))
     kept[drawn[order[place < share[of[order]]]]] = True
     return kept

@@ -1,4 +1,4 @@
-"""The data sets of the approximate benchmark: SPEAr's (table 1) and others like them, or made ones of their shape.
+"""The data sets of the approximate and the shed benchmark: those of SPEAr and of CoD, or made ones of their shape.
 
 Each is a table of `time`, `value` and, where a query is grouped, `key`, in the order of time. Where a file is missing,
 tuples are made up, with as many groups of about the same sizes. Times are stretched or squeezed until windows hold as
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ PACKETS_IN_WINDOW = 47_000
 TASKS_IN_HOUR = 320_000
 RIDES_IN_WINDOW = 10_000
 """What windows hold on average, by the paper's table 1 and section 5.4."""
+ZIPF_IN_WINDOW, ZIPF_GROUPS, ZIPF_VARIATION = 100_000, 10_000, 0.2
+"""Tuples of a window, groups, and how much the values of one group vary: the deviation by the mean."""
 WORKERS = 4
 """SPEAr divides the routes among so many; a budget is that of one."""
 MIX = 40_000
@@ -88,6 +91,10 @@ class DataSet:
     def apart(self) -> slice:
         """Of its windows, those that have no tuple in common: what chance does to others is not independent."""
         return slice(None, None, self.size // self.slide)
+
+    @property
+    def tuples_per_window(self) -> float:
+        return fmean(len(self.within(end - self.size, end)) for end in self.ends.tolist())
 
     def within(self, start: int, end: int) -> pa.Table:
         """The tuples of some time."""
@@ -159,8 +166,11 @@ def tasks(count: int) -> DataSet:
     return DataSet("GCM tasks", tuples, 60 * MINUTE, 30 * MINUTE, not path.exists(), groups=tuple(CLASSES))
 
 
-def rides(name: str, count: int) -> DataSet:
-    """DEBS: the fare of taxi rides by route, in windows of half an hour by a quarter; `name` is "DEBS" or "NYC"."""
+def rides(name: str, count: int, workers: int = WORKERS) -> DataSet:
+    """DEBS: the fare of taxi rides by route, in windows of half an hour by a quarter; `name` is "DEBS" or "NYC".
+
+    The routes are those that one of so many workers has.
+    """
     found = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
     if found is None:
         rng = np.random.default_rng(list(name.encode()))
@@ -170,7 +180,7 @@ def rides(name: str, count: int) -> DataSet:
     else:
         tuples = found
     tuples = _repeated(tuples, len(tuples) * 30 * MINUTE // RIDES_IN_WINDOW, count)
-    return DataSet(f"{name} rides", _of_one_worker(tuples), 30 * MINUTE, 15 * MINUTE, made=found is None)
+    return DataSet(f"{name} rides", _of_one_worker(tuples, workers), 30 * MINUTE, 15 * MINUTE, made=found is None)
 
 
 def _debs_rides() -> pa.Table | None:
@@ -221,6 +231,20 @@ def flights(count: int) -> DataSet:
     return DataSet("flights", tuples, 30 * DAY, 10 * DAY, made=not path.exists())
 
 
+def zipf(count: int) -> DataSet:
+    """Made rides at the full size of CoD's DEBS: 100,000 to a window, thousands of routes, of which most are rare.
+
+    The fares of a route differ by about a fifth. Windows are of half an hour by ten minutes, as in the paper.
+    """
+    rng = np.random.default_rng(6)
+    share = 1 / np.arange(1.0, ZIPF_GROUPS + 1)
+    keys = rng.choice(ZIPF_GROUPS, count, p=share / share.sum())
+    typical, spread = rng.lognormal(2.3, 0.6, ZIPF_GROUPS), np.sqrt(np.log(1 + ZIPF_VARIATION**2))
+    fares = typical[keys] * rng.lognormal(-(spread**2) / 2, spread, count)
+    times = np.arange(count) * 30 * MINUTE // ZIPF_IN_WINDOW
+    return DataSet("Zipf rides", _table(BEGIN + times, fares, pa.array(keys)), 30 * MINUTE, 10 * MINUTE, made=True)
+
+
 def _skewed(count: int, groups: int, rng: np.random.Generator) -> Int64Array:
     """Groups of which the first have the most, as routes do: the most frequent has a few per mille."""
     share = 1 / (np.arange(groups) + groups / 25) ** 1.1
@@ -237,7 +261,7 @@ def _repeated(tuples: pa.Table, within: int, count: int) -> pa.Table:
     return repeated.slice(0, count).combine_chunks()
 
 
-def _of_one_worker(tuples: pa.Table) -> pa.Table:
+def _of_one_worker(tuples: pa.Table, workers: int) -> pa.Table:
     """The routes that one of the workers has."""
-    shard = shard_of([tuples["key"].combine_chunks()], len(tuples), WORKERS)
+    shard = shard_of([tuples["key"].combine_chunks()], len(tuples), workers)
     return tuples.filter(pa.array(shard == 0)).combine_chunks()

@@ -1,0 +1,182 @@
+"""Queries without an engine, so that a window can be timed alone.
+
+Both stages run in this process, over a state in memory. Tuples are delivered first, under the old watermark, and then
+the watermark comes alone. What the papers call a window's latency, or its processing time, is from there to the
+answers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import fmean
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.bench.data_sets import BEGIN, TIME, DataSet
+from muntin.panes.copies import forget
+from muntin.panes.store import HotCache, PaneStore
+from muntin.panes.values import MemoryState
+from muntin.plan import Plan
+from muntin.sampling.policy import Approximation
+from muntin.shedding.policy import Shedding
+from muntin.stages.pane_stage import PackedPanes, PaneStage
+from muntin.stages.window_stage import ShardMetrics, WindowStage
+from muntin.whole.applied import Applied
+
+ANSWER = "answer"
+SHARD = 0
+
+
+class Core:
+    """A streaming query: one task of the pane stage, and one shard of the window stage."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._query = f"bench-{uuid.uuid4().hex}"
+        self._state = MemoryState()
+        self._cache = HotCache(capacity=1)
+        self._watermark = 0
+        self.metrics = ShardMetrics()
+
+    def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
+        """Deliver tuples. Windows over time do not close with them; those over numbered tuples may."""
+        return self._advance(list(PaneStage(self._plan).run(tuples.to_batches())))
+
+    def close(self, watermark: int) -> list[pa.RecordBatch]:
+        """What the windows say that close with a watermark."""
+        self._watermark = watermark
+        return self._advance([])
+
+    def _advance(self, arrived: list[PackedPanes]) -> list[pa.RecordBatch]:
+        stage = WindowStage(self._plan, self._store())
+        results = list(stage.advance(arrived, self._watermark))
+        self.metrics = stage.metrics
+        return results
+
+    def _store(self) -> PaneStore:
+        return PaneStore(self._plan, self._query, SHARD, self._state, self._cache)
+
+    @property
+    def answer_seconds(self) -> float:
+        """What the last batch took from windows that close to their answers, without the state that is written."""
+        return self.metrics.answer_nanoseconds / 1e9
+
+    def scan(self, begin: int, end: int) -> pa.Table:
+        """The mean of every group in a window, from all its tuples, which are in chunks: Arrow's `group_by`."""
+        chunks = self._store().chunks(end)
+        opened = [chunks.open(chunk) for chunk in chunks.overlapping(begin, end - 1)]
+        tables = []
+        for table in opened:
+            assert table.tuples is not None
+            inside = (table.tuples.time >= begin) & (table.tuples.time < end)
+            tuples = table.tuples.take(inside)
+            keys = table.keys.column("key").take(pa.array(tuples.key))
+            tables.append(pa.table({"key": keys, "value": tuples.columns.column("value")}))
+        window = pa.concat_tables(tables)
+        return window.group_by("key", use_threads=False).aggregate([("value", "mean")])
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a worker has in memory between batches: panes and waiting tuples, chunks of tuples, samples."""
+        return self.metrics.hot_bytes + self.metrics.resident_bytes + self.metrics.sample_bytes
+
+    def forget(self) -> None:
+        """Remove the copies of the state on the host."""
+        forget(self._query)
+
+
+def plan_of(
+    data: DataSet,
+    query: A.Aggregate | Applied,
+    approximation: Approximation | None = None,
+    window: W.Window | None = None,
+    shedding: Shedding | None = None,
+) -> Plan:
+    """The plan that `muntin.over(…).agg(answer=…)` or `.apply(…)` makes, without a DataFrame."""
+    types = {field.name: field.type for field in data.tuples.schema}
+    over = window or W.sliding(timedelta(microseconds=data.size), timedelta(microseconds=data.slide))
+    return Plan.make(
+        time="time",
+        windows=[over],
+        types=types,
+        keys=data.keys,
+        aggregates={} if isinstance(query, Applied) else {ANSWER: query.bind(types, None, TIME)},
+        shards=[SHARD],
+        streaming=True,
+        delay=data.lag // 2,
+        applied=query if isinstance(query, Applied) else None,
+        approximation=approximation,
+        shedding=shedding,
+    )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A query over a data set."""
+
+    arrival: float
+    """Seconds that it took to take in all tuples."""
+    windows: tuple[float, ...]
+    """Seconds from the close of each window to its answer, without those that had begun before the data."""
+    closing: float
+    """Seconds that all of them took in all: to give up what no window needs, and to write the state, too."""
+    memory: int
+    """Bytes that the worker had in memory, at most."""
+    sample_bytes: int
+    answered_from: float
+    """Bytes of tuples or of samples that the mean window was answered from."""
+    results: Mapping[int, pa.Table]
+    """The answers by the end of the window."""
+    kept: float = 1.0
+    """The share of the tuples that was not shed."""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.windows))
+
+    @property
+    def p95(self) -> float:
+        return float(np.percentile(self.windows, 95))
+
+    @property
+    def total(self) -> float:
+        return self.arrival + self.closing
+
+
+def replay(data: DataSet, plan: Plan) -> Ran:
+    """All windows over time of a data set, one slide after the other."""
+    core = Core(plan)
+    counted = set(data.ends.tolist())
+    arrival, closing, seconds, memory, samples, read, results = 0.0, 0.0, [], [0], [0], [], {}
+    for end, tuples in slides(data):
+        begun = perf_counter()
+        core.arrive(tuples)
+        delivered = perf_counter()
+        closed = core.close(end)
+        done = perf_counter()
+        arrival += delivered - begun
+        closing += done - delivered
+        if end in counted:
+            seconds.append(core.answer_seconds)
+            memory.append(core.memory)
+            samples.append(core.metrics.sample_bytes)
+            read.append(core.metrics.answer_bytes)
+            results[end] = pa.Table.from_batches(closed)
+    core.forget()
+    kept = 1 - core.metrics.total_shed_rows / max(core.metrics.total_rows, 1)
+    return Ran(arrival, tuple(seconds), closing, max(memory), max(samples), fmean(read), results, kept)
+
+
+def slides(data: DataSet) -> Iterator[tuple[int, pa.Table]]:
+    """The end of every slide, and the tuples that come before it is safe to say that none are missing."""
+    begin = 0
+    for end in range(BEGIN + data.slide, int(data.ends[-1]) + 1, data.slide):
+        yield end, data.within(begin, end + data.lag)
+        begin = end + data.lag

@@ -1,0 +1,178 @@
+"""Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 7 to 10).
+
+The latency of a window is from the watermark to its answers, and is taken without an engine. Besides, a stream on Spark
+that is three times as fast as the machine can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from muntin.bench import data_sets
+from muntin.bench import shed_records as records_of
+from muntin.bench.data_sets import MINUTE, SECOND, DataSet
+from muntin.bench.report import Record
+from muntin.bench.running import Draw, Running, run_benchmark
+from muntin.bench.shed_core import AT, MEAN, RATES, Compared, drift_of, pane_stage_seconds
+from muntin.bench.shed_fit import SCHEMA, Fit
+from muntin.bench.shed_overload import capacity, drive
+from muntin.bench.shed_plot import Picture, draw
+from muntin.bench.shed_records import Goals
+from muntin.whole.applied import Applied
+
+FIT = Applied(Fit(degree=3, rounds=5), SCHEMA, ("time", "value"), "arrow")
+TARGET_LATENCY = 2
+"""Seconds."""
+OVERLOAD = 3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it to run."""
+
+    packets: int
+    """Tuples of each data set."""
+    tasks: int
+    rides: int
+    flights: int
+    zipf: int
+    rates: tuple[float, ...]
+    rounds: int
+    """How often all systems are run in turn, each time with another seed."""
+    seeds: int
+    """The same without groups, where errors are small and differ by chance."""
+    fits: int
+    """The same for a function of whole windows."""
+    fitted: int
+    """Tuples that it is run over."""
+    seconds: float
+    """Of the stream under overload."""
+    plain_seconds: float
+    """The same without shedding."""
+
+
+FULL = Scale(
+    packets=600_000,
+    tasks=2_000_000,
+    rides=100_000,
+    flights=3_000_000,
+    zipf=1_000_000,
+    rates=RATES,
+    rounds=3,
+    seeds=6,
+    fits=7,
+    fitted=640_000,
+    seconds=120,
+    plain_seconds=120,
+)
+QUICK = Scale(
+    packets=200_000,
+    tasks=700_000,
+    rides=30_000,
+    flights=1_000_000,
+    zipf=300_000,
+    rates=(0.75, AT),
+    rounds=1,
+    seeds=3,
+    fits=1,
+    fitted=500_000,
+    seconds=50,
+    plain_seconds=20,
+)
+
+
+def run(out: Path, quick: bool = False) -> int:
+    """Measure, compare, show and write; 0 if every target is met."""
+    scale = QUICK if quick else FULL
+    return run_benchmark("shed", "Load shedding", out, lambda running: _Bench(running, scale).run())
+
+
+Make: TypeAlias = Callable[[], DataSet]
+
+
+class _Bench:
+    def __init__(self, running: Running, scale: Scale) -> None:
+        self._running = running
+        self._scale = scale
+        self._picture = Picture(target=TARGET_LATENCY)
+
+    def run(self) -> tuple[list[Record], Draw]:
+        self._running.steps(len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + 3)
+        records = [*self._drift(), *self._means(), *self._fits(), *self._pane_stage(), *self._overload()]
+        return records, partial(draw, self._picture)
+
+    def _grouped(self) -> list[tuple[Make, Goals]]:
+        """All but one are real, where their files are there."""
+        scale = self._scale
+        return [
+            (partial(data_sets.rides, "DEBS", scale.rides, workers=1), Goals(rare_groups=True)),
+            (partial(data_sets.rides, "NYC", scale.rides, workers=1), Goals(rare_groups=True)),
+            (partial(data_sets.zipf, scale.zipf), Goals(rare_groups=True)),
+            (partial(data_sets.flights, scale.flights), Goals()),
+            (partial(data_sets.tasks, scale.tasks), Goals(as_fast=True)),
+        ]
+
+    def _scalar(self) -> list[tuple[Make, Goals]]:
+        names = ("DEC", "Bellcore")
+        return [(partial(data_sets.packets, name, self._scale.packets), Goals(as_fast=True)) for name in names]
+
+    def _drift(self) -> list[Record]:
+        """Figure 2. Files that were repeated to fill a window are looked at in shorter ones, or nothing would drift."""
+        records = []
+        with self._running.step("concepts of neighbouring windows"):
+            for make, _ in self._grouped():
+                data = make()
+                if data.name.startswith("DEBS"):
+                    data = data.over(9 * MINUTE, 3 * MINUTE)
+                if data.groups is not None:
+                    data = data.over(60 * SECOND, 20 * SECOND)
+                self._picture.drifts[data.name] = drift = drift_of(data)
+                records.append(records_of.of_drift(data, drift))
+        return records
+
+    def _means(self) -> list[Record]:
+        """Figures 7 to 10."""
+        records = []
+        for make, goals in [*self._grouped(), *self._scalar()]:
+            data = make()
+            with self._running.step(f"{data.title}: means"):
+                compared = Compared(data, MEAN, self._scale.rates)
+                compared.run(self._scale.rounds if data.keys else self._scale.seeds)
+            self._picture.means.append(compared)
+            records += records_of.of_means(compared, goals)
+        return records
+
+    def _fits(self) -> list[Record]:
+        """Figures 7 and 8, where the cost lies in the windows."""
+        records, count = [], self._scale.fitted
+        for data in (data_sets.packets("DEC", count), data_sets.tasks(count)):
+            with self._running.step(f"{data.title}: fits"):
+                compared = Compared(data, FIT, (AT,))
+                compared.run(self._scale.fits)
+            self._picture.fits.append(compared)
+            records += records_of.of_fits(compared)
+        return records
+
+    def _pane_stage(self) -> list[Record]:
+        records = []
+        for data in (data_sets.zipf(self._scale.zipf), data_sets.packets("DEC", self._scale.packets)):
+            with self._running.step(f"{data.title}: pane stage"):
+                records += records_of.of_pane_stage(data, pane_stage_seconds(data, self._scale.rounds + 2))
+        return records
+
+    def _overload(self) -> list[Record]:
+        """The stream that is shed comes first, while the machine has not been worn by the other."""
+        running, scale, picture = self._running, self._scale, self._picture
+        with running.step("Spark: what the machine can take"):
+            most = capacity(running.spark, running.place)
+        arriving = round(OVERLOAD * most)
+        with running.step("Spark: overload, shed for a target latency"):
+            target = f"{TARGET_LATENCY} seconds"
+            picture.shed = drive(running.spark, running.place, arriving, scale.seconds, target, running.tick)
+        with running.step("Spark: overload as it is"):
+            picture.plain = drive(running.spark, running.place, arriving, scale.plain_seconds, None, running.tick)
+        return records_of.of_overload(most, TARGET_LATENCY, picture.shed, picture.plain)

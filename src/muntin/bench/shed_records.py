@@ -1,0 +1,263 @@
+"""What the shed benchmark found, as records: each figure beside its baseline, with its target if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import gmean
+
+from muntin.bench.data_sets import DataSet
+from muntin.bench.report import Record, ms
+from muntin.bench.shed_core import AT, Compared, Drift, Shed
+from muntin.bench.shed_overload import Driven, Seen
+from muntin.durations import describe
+
+FAR_BETTER, SMALL = 0.1, 0.1
+"""At `AT`, with many rare groups: the error beside that of uniform shedding, and the error itself."""
+AS_GOOD, AS_FAST, FASTER = 1.25, 1.1, 2.25
+LATENCY = 1.5
+"""What batches may take under overload, by the target latency."""
+FIRST = 10
+"""Batches in which the rate is found."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Which targets are fair for a data set."""
+
+    rare_groups: bool = False
+    """It has many: there concept-driven shedding is to be far better."""
+    as_fast: bool = False
+    """Both methods keep as many tuples of as many groups, so they are to take as long."""
+
+
+def of_means(compared: Compared, goals: Goals) -> list[Record]:
+    """Figures 7 to 10 for one data set."""
+    records = []
+    for rate in compared.rates:
+        records += [_error(compared, rate, goals), _latency(compared, rate, goals.as_fast and rate == AT)]
+    if goals.rare_groups:
+        records.append(_small(compared))
+    if not compared.data.keys:
+        records.append(_as_good(compared))
+    if compared.as_many is not None:
+        records += _as_many(compared, compared.as_many)
+    return records
+
+
+def _title(data: DataSet) -> str:
+    return f"{data.title}, {'mean by group' if data.keys else 'mean'}"
+
+
+def _error(compared: Compared, rate: float, goals: Goals) -> Record:
+    uniform, concept = compared.uniform[rate], compared.concept[rate]
+    return Record(
+        name=f"{_title(compared.data)}: error at {rate:.0%}, concept-driven by uniform",
+        rows_per_s=None,
+        baseline=uniform.error * 100,
+        ratio=concept.error / uniform.error,
+        target=FAR_BETTER if goals.rare_groups and rate == AT else None,
+        better="lower",
+        baseline_name="% uniform",
+        note=f"{_errors('uniform', uniform)}; {_errors('concept-driven', concept)}",
+    )
+
+
+def _errors(name: str, shed: Shed) -> str:
+    return f"{name}: {shed.error:.2%} on average, 95th percentile {shed.p95_error:.2%}, {shed.kept:.1%} kept"
+
+
+def _latency(compared: Compared, rate: float, judged: bool) -> Record:
+    """The windows of the three, run in turn."""
+    uniform, concept = compared.uniform[rate], compared.concept[rate]
+    return Record(
+        name=f"{_title(compared.data)}: window latency at {rate:.0%}, concept-driven by uniform",
+        rows_per_s=None,
+        baseline=uniform.seconds * 1e6,
+        ratio=concept.seconds / uniform.seconds,
+        target=AS_FAST if judged else None,
+        better="lower",
+        baseline_name="µs uniform",
+        note=_latencies(compared, rate),
+    )
+
+
+def _latencies(compared: Compared, rate: float) -> str:
+    found = {"normal": compared.normal, "uniform": compared.uniform[rate], "concept-driven": compared.concept[rate]}
+    told = [f"{name} {ms(shed.seconds)}, 95th percentile {ms(shed.p95)}" for name, shed in found.items()]
+    kept = f"kept {compared.uniform[rate].kept:.1%} and {compared.concept[rate].kept:.1%}"
+    return f"{'; '.join(told)}; {kept} of {compared.data.tuples_per_window:,.0f} tuples"
+
+
+def _small(compared: Compared) -> Record:
+    concept = compared.concept[AT]
+    return Record(
+        name=f"{_title(compared.data)}: concept-driven error at {AT:.0%}",
+        rows_per_s=None,
+        baseline=None,
+        ratio=concept.error,
+        target=SMALL,
+        better="lower",
+        note=_errors("concept-driven", concept),
+    )
+
+
+def _as_good(compared: Compared) -> Record:
+    """Without groups both draw from all tuples alike. The rates are weighed equally, whatever their errors are."""
+    ratios = [compared.concept[rate].error / compared.uniform[rate].error for rate in compared.rates]
+    told = ", ".join(f"{ratio:.2f} at {rate:.0%}" for ratio, rate in zip(ratios, compared.rates, strict=True))
+    seeds, windows = len(compared.normal.runs), len(compared.normal.windows)
+    return Record(
+        name=f"{_title(compared.data)}: error over all rates, concept-driven by uniform",
+        rows_per_s=None,
+        baseline=None,
+        ratio=float(gmean(ratios)),
+        target=AS_GOOD,
+        better="lower",
+        note=f"geometric mean of {told}; {seeds} seeds, {windows} windows each",
+    )
+
+
+def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
+    """Rare groups are kept whole, so more is kept than was asked for: beside uniform shedding that keeps as much."""
+    concept, title = compared.concept[AT], _title(compared.data)
+    beside = f"concept-driven at {AT:.0%}, by uniform that keeps as much"
+    return [
+        Record(
+            name=f"{title}: error, {beside}",
+            rows_per_s=None,
+            baseline=uniform.error * 100,
+            ratio=concept.error / uniform.error,
+            target=None,
+            better="lower",
+            baseline_name="% uniform",
+            note=f"{_errors('uniform', uniform)}; {_errors('concept-driven', concept)}",
+        ),
+        Record(
+            name=f"{title}: window latency, {beside}",
+            rows_per_s=None,
+            baseline=uniform.seconds * 1e6,
+            ratio=concept.seconds / uniform.seconds,
+            target=None,
+            better="lower",
+            baseline_name="µs uniform",
+            note="as many tuples, of more groups, which all have an answer",
+        ),
+    ]
+
+
+def of_fits(compared: Compared) -> list[Record]:
+    """A function of whole windows: what shedding is worth where the cost lies in the windows."""
+    normal, concept, uniform = compared.normal, compared.concept[AT], compared.uniform[AT]
+    name = f"{compared.data.title}, {'a fit by group' if compared.data.keys else 'a fit'}: window latency at {AT:.0%}"
+    return [
+        Record(
+            name=f"{name}, times less than normal",
+            rows_per_s=None,
+            baseline=normal.seconds * 1e6,
+            ratio=normal.seconds / concept.seconds,
+            target=FASTER,
+            baseline_name="µs normal",
+            note=_latencies(compared, AT),
+        ),
+        Record(
+            name=f"{name}, concept-driven by uniform",
+            rows_per_s=None,
+            baseline=uniform.seconds * 1e6,
+            ratio=concept.seconds / uniform.seconds,
+            target=AS_FAST,
+            better="lower",
+            baseline_name="µs uniform",
+        ),
+    ]
+
+
+def of_pane_stage(data: DataSet, seconds: Mapping[str, float]) -> list[Record]:
+    """What has to be done for every tuple, whether it is kept or not."""
+    rows = len(data.tuples)
+    return [
+        Record(
+            name=f"{data.title}: pane stage at {AT:.0%}, {method} by normal",
+            rows_per_s=rows / seconds[method],
+            baseline=rows / seconds["normal"],
+            ratio=seconds[method] / seconds["normal"],
+            target=None,
+            better="lower",
+            baseline_name="normal",
+            note=f"per million tuples {ms(seconds[method] / rows * 1e6)}, normal {ms(seconds['normal'] / rows * 1e6)}",
+        )
+        for method in ("uniform", "concept")
+    ]
+
+
+def of_drift(data: DataSet, drift: Drift) -> Record:
+    """Figure 2."""
+    return Record(
+        name=f"{data.title} by {describe(data.slide)}: concept overlap of neighbouring windows",
+        rows_per_s=None,
+        baseline=None,
+        ratio=float(drift.overlap.mean()),
+        target=None,
+        note=f"from {drift.overlap.min():.2f} to {drift.overlap.max():.2f}; distance {drift.distance.mean():.2f} on "
+        f"average, from {drift.distance.min():.2f} to {drift.distance.max():.2f}; {len(drift.overlap)} pairs of "
+        f"windows of {data.tuples_per_window:,.0f} tuples",
+    )
+
+
+def of_overload(capacity: float, target: float, shed: Driven, plain: Driven) -> list[Record]:
+    """Whether batches stay within the target latency, and what happens without."""
+    seconds = [batch.seconds for batch in shed.batches[FIRST:]]
+    rates = [batch.rate for batch in shed.batches[FIRST:]]
+    title = f"Spark, {shed.rows_per_s / capacity:.1f} times the rate that it can take"
+    told = (
+        f"{capacity:,.0f} rows/s are what it can take, {shed.rows_per_s:,} came for {shed.seconds:.0f} s; "
+        f"{len(shed.batches)} batches, those after the first {FIRST} count"
+    )
+    if not seconds:
+        return [Record(f"{title}: batch duration by the target latency", None, None, None, None, note=told)]
+    return [
+        _duration(f"{title}: 95th percentile of batch durations", float(np.percentile(seconds, 95)), target, told),
+        _duration(
+            f"{title}: longest batch",
+            max(seconds),
+            target,
+            f"median {np.median(seconds):.2f} s; shed {np.median(rates):.1%} in the median batch, from "
+            f"{min(rates):.1%} to {max(rates):.1%}",
+        ),
+        Record(
+            name=f"{title}: backlog without shedding, times that with it",
+            rows_per_s=None,
+            baseline=shed.backlog,
+            ratio=plain.backlog / shed.backlog,
+            target=None,
+            baseline_name="s of input with it",
+            note=f"after {plain.seconds:.0f} s, {plain.backlog:.0f} s of input are not processed without shedding, and "
+            f"{shed.backlog:.1f} s with it; batch durations without: {_durations(plain)}",
+        ),
+    ]
+
+
+def _duration(name: str, seconds: float, target: float, note: str) -> Record:
+    return Record(
+        name=f"{name} by the target latency",
+        rows_per_s=None,
+        baseline=target,
+        ratio=seconds / target,
+        target=LATENCY,
+        better="lower",
+        baseline_name="s target",
+        note=f"{seconds:.2f} s; {note}",
+    )
+
+
+def _durations(driven: Driven) -> str:
+    return ", ".join(f"{batch.seconds:.1f}" for batch in _few(driven.batches)) + " s"
+
+
+def _few(batches: Sequence[Seen]) -> Sequence[Seen]:
+    return batches if len(batches) <= MOST_TOLD else batches[:: -(-len(batches) // MOST_TOLD)]
+
+
+MOST_TOLD = 12
