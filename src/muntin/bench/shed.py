@@ -44,7 +44,7 @@ class Scale:
     rounds: int
     """How often all systems are run in turn, each time with another seed."""
     seeds: int
-    """The same without groups, where errors are small and differ by chance."""
+    """The same with few groups or none, where both methods are to be alike: what differs there is mostly chance."""
     fits: int
     """The same for a function of whole windows."""
     fitted: int
@@ -141,7 +141,7 @@ class _Bench:
             data = make()
             with self._running.step(f"{data.title}: means"):
                 compared = Compared(data, MEAN, self._scale.rates)
-                compared.run(self._scale.rounds if data.keys else self._scale.seeds)
+                compared.run(self._scale.seeds if goals.as_fast else self._scale.rounds)
             self._picture.means.append(compared)
             records += records_of.of_means(compared, goals)
         return records
