@@ -18,7 +18,7 @@ demo: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin demo
 
 test: setup lint
-	$(WITH_JAVA) $(VENV)/bin/pytest
+	$(WITH_JAVA) $(VENV)/bin/pytest -n 2 --dist worksteal
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -35,7 +35,7 @@ $(OLDEST)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(OLDEST) 'pyspark==4.1.*' 'pandas<3'
 
 test-oldest: $(OLDEST)/.ready
-	$(WITH_JAVA) $(OLDEST)/bin/pytest
+	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal
 
 clean:
 	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results dist

@@ -154,8 +154,10 @@ def test_a_join_is_scaled_back_from_both_sides(spark: SparkSession, here: Path) 
     for place, values in found.items():
         assert values["pairs"] == truth[place]["pairs"]
     for name in ("total", "mean", "few"):
-        sides_of = [(found[place]["quality"][side][name] for side in ("low", "high")) for place in judged]
-        covered = [low <= truth[place][name] <= high for place, (low, high) in zip(judged, sides_of, strict=True)]
+        covered = [
+            found[place]["quality"]["low"][name] <= truth[place][name] <= found[place]["quality"]["high"][name]
+            for place in judged
+        ]
         assert np.mean(covered) > 0.85, name
 
 
