@@ -315,14 +315,13 @@ def test_streams_are_as_sparks_across_a_restart(spark: SparkSession, here: Path)
     assert progress.bad_rows > 0
 
     joined = spark.createDataFrame(pairs, rows.schema)
-    for place, named in (("multiplied", MULTIPLIED), ("paired", PAIRED)):
-        query = stream_join(left, right).agg(**{name: aggregate for name, (aggregate, _) in named.items()})
-        ours = query.late("emit").to_df()
-        run(ours, here / place)
-        told = results(spark, ours, here / place)
-        windows = keyed([row for row in told if row["window"] is not None], "k")
-        assert_same(in_order(windows), in_order(keyed(aggregated(joined, ["k"], named).collect(), "k")))
-        check_late([row.late for row in told if row["window"] is None])
+    named = {**MULTIPLIED, **PAIRED}  # all over the pairs, then; tables have those that are multiplied
+    ours = stream_join(left, right).agg(**{name: each for name, (each, _) in named.items()}).late("emit").to_df()
+    run(ours, here / "aggregates")
+    told = results(spark, ours, here / "aggregates")
+    windows = keyed([row for row in told if row["window"] is not None], "k")
+    assert_same(in_order(windows), in_order(keyed(aggregated(joined, ["k"], named).collect(), "k")))
+    check_late([row.late for row in told if row["window"] is None])
 
 
 def check_late(late: Sequence[Row]) -> None:
@@ -428,7 +427,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         r"compress\(\) is for the tuples of whole windows",
     ),
     "pairs of what is left": (
-        lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("x")).to_df(),
+        lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("name")).to_df(),
         r"early cannot be computed under shed\(\), because it goes by the time",
     ),
     "an odd policy": (lambda a, b: join(a, b).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Real data, where they are: the answers of Spark on three million flights and on taxi rides in file order."""
+"""Real data, where they are: the answers of Spark on a quarter of three million flights and on taxi rides in file order."""
 
 from __future__ import annotations
 
@@ -52,9 +52,15 @@ def differences(ours: DataFrame, judge: DataFrame, keys: list[str], exact: list[
     return both.where(wrong).count()
 
 
+def flights_of_eight_days(spark: SparkSession) -> DataFrame:
+    """Of every month: all of them take Spark too long."""
+    flights = spark.read.parquet(str(FLIGHTS)).withColumn("date", F.col("date").cast("timestamp"))
+    return flights.where(F.dayofmonth("date") <= 8)
+
+
 @pytest.mark.skipif(not FLIGHTS.exists(), reason="the data set is not here")
 def test_delay_per_route(spark: SparkSession) -> None:
-    flights = spark.read.parquet(str(FLIGHTS)).withColumn("date", F.col("date").cast("timestamp"))
+    flights = flights_of_eight_days(spark)
     route = ["origin", "destination"]
     query = muntin.over(flights, W.sliding("1 day", "6 hours"), time="date", by=route)
     ours = query.agg(n=A.count(), worst=A.max("delay"), mean=A.mean("delay"), spread=A.stddev_samp("delay")).to_df()
@@ -65,13 +71,13 @@ def test_delay_per_route(spark: SparkSession) -> None:
         F.stddev_samp("delay").alias("spread"),
     )
     assert differences(ours, judge, route, ["n", "worst"], ["mean", "spread"]) == 0
-    assert ours.count() == judge.count() > 1_000_000
+    assert ours.count() == judge.count() > 200_000
 
 
 @pytest.mark.skipif(not FLIGHTS.exists(), reason="the data set is not here")
 def test_every_hundred_flights_of_an_airport(spark: SparkSession) -> None:
     """Flights at the same minute are ordered by the only column that is read: their delay."""
-    flights = spark.read.parquet(str(FLIGHTS)).withColumn("date", F.col("date").cast("timestamp"))
+    flights = flights_of_eight_days(spark)
     query = muntin.over(flights, W.count(100), time="date", by="origin")
     ours = query.agg(n=A.count("delay"), worst=A.max("delay"), total=A.sum("delay")).to_df()
     order = Over.partitionBy("origin").orderBy("date", F.col("delay").asc_nulls_first())

@@ -41,7 +41,7 @@ NAMES = st.lists(st.sampled_from(list(CASES)), min_size=1, max_size=4, unique=Tr
 PLANS = st.builds(make_plan, strategies.windows(), strategies.KEYS, NAMES, shards=strategies.SHARDS)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(PLANS, strategies.rows(st.none() | strategies.TIMES), st.data())
 def test_any_table_is_naive(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
     flush, dense = data.draw(st.sampled_from([(10**6, 1 << 16), (3, -(10**6)), (0, 1 << 16)]))

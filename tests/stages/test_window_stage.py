@@ -83,7 +83,7 @@ def same_rows(found: list[Row], expected: list[Row]) -> bool:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(PLANS, STEPS, st.integers(2, 4), st.sampled_from([0, 1024]), st.sampled_from([1, 1 << 20]))
 def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: int, most: int) -> None:
     stream = Stream(plan)
