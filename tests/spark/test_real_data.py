@@ -1,4 +1,4 @@
-"""Real data, where they are: the answers of Spark on a quarter of three million flights and on taxi rides in file order."""
+"""Real data, where they are: the answers of Spark on flights and on taxi rides in file order."""
 
 from __future__ import annotations
 
