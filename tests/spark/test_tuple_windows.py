@@ -174,7 +174,7 @@ ANY = (
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ANY, min_size=1, max_size=5, unique_by=lambda w: w.title), st.integers(0, 2**32))
 def test_any_models_on_a_table(spark: SparkSession, windows: list[W.Window], seed: int) -> None:
     check_table(spark, windows, random_rows(np.random.default_rng(seed), 250, -20, 20))
