@@ -92,7 +92,7 @@ class Plan:
         hidden: dict[str, Bound] = {}
         if shedding is not None:
             shedding_plan.check(windows, aggregates)
-            hidden |= shedding_plan.hidden(aggregates)
+            hidden |= shedding_plan.hidden(aggregates, shedding.by_chance)
         if approximation is not None:
             sampling = sampling_plan.make(approximation, aggregates, of_tuples, keys, len(shards), shedding is not None)
             for name, ((_, statistic), bound) in sampling_plan.statistics(sampling.estimators).items():

@@ -289,5 +289,6 @@ def test_intervals_of_quantiles_cover(method: Method) -> None:
         for place, values in results
     ]
     assert np.mean(covered) >= 0.95 - 0.044
+    assert all(values["quality"]["error"] is None for _, values in results), "a rank has no relative error"
     assert metrics.approximate_windows == metrics.results
     assert metrics.shed_rate == 950_000

@@ -37,7 +37,7 @@ class CountAggregate(Aggregate):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         if self.column is not None:
             type_of(self.column, types)
-        scaled = Scaled("count", Weighed(where, self.column))
+        scaled = Scaled("count", Weighed(where, self.column), counted=where is None and self.column is None)
         bound = Bound((Count(where, self.column),), pa.int64(), _lower_count, scaled=scaled)
         if where is None and self.column is None:
             return bound  # the size of the window, which is always known

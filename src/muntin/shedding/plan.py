@@ -39,18 +39,18 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
             )
 
 
-def hidden(aggregates: Mapping[str, Bound]) -> dict[str, Bound]:
+def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]:
     """The aggregates that are computed and not told: what was kept, and the estimates of every other aggregate."""
-    found = {
-        KEPT: Bound((Kept(None),), pa.int64(), _lower_kept),
-        RECEIVED: _estimates(Weighed(None, None)),
-    }
+    found = {KEPT: Bound((Kept(None),), pa.int64(), _lower_kept)}
+    if by_chance:  # else the groups are counted
+        found[RECEIVED] = _estimates(Weighed(None, None))
     for name, bound in aggregates.items():
-        if bound.scaled is not None and bound.scaled.weighed is not None and not name.startswith(HIDDEN):
-            found[estimates_of(name)] = _estimates(bound.scaled.weighed)
-            partners = bound.scaled.partners
-            if partners is not None and partners.weighed is not None:
-                found[partners_of(name)] = _estimates(partners.weighed)
+        scaled = bound.scaled
+        if scaled is None or scaled.weighed is None or scaled.is_known(by_chance) or name.startswith(HIDDEN):
+            continue
+        found[estimates_of(name)] = _estimates(scaled.weighed)
+        if scaled.partners is not None and scaled.partners.weighed is not None:
+            found[partners_of(name)] = _estimates(scaled.partners.weighed)
     return found
 
 

@@ -24,6 +24,11 @@ class Shedding:
     confidence: float = 0.95
     """How sure the intervals are."""
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether tuples are kept whatever their group is."""
+        return self.method == "uniform"
+
     @classmethod
     def of(
         cls, rate: float | None, target_latency: Duration | None, method: str, seed: int, confidence: float

@@ -32,6 +32,10 @@ class Scaled:
     partners: Scaled | None = None
     """Over a join: how the number of partners is scaled that every tuple is counted for, if it is."""
 
+    def is_known(self, by_chance: bool) -> bool:
+        """Whether it needs no estimate: the number of tuples, where groups are counted before they are shed."""
+        return self.kind == "count" and self.counted and self.partners is None and not by_chance
+
     def interval(
         self, known: pa.Array, estimates: pa.Array | None, asked: Asked, partners: pa.Array | None = None
     ) -> Interval | None:

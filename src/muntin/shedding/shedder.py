@@ -25,7 +25,7 @@ class Shedder:
 
     @property
     def by_concept(self) -> bool:
-        return self._policy.method == "concept"
+        return not self._policy.by_chance
 
     def kept_by_chance(self, times: Int64Array) -> BoolArray | None:
         """Which tuples are kept if all are treated alike; None if all of them are."""

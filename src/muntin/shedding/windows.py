@@ -69,12 +69,12 @@ class ShedWindows:
         """How good the answers of a user's function are, which gets the tuples that were kept."""
         asked = self._asked(known)
         incomplete = asked.kept < asked.size
-        told = replace(self._told(asked, incomplete), error=np.full(len(incomplete), np.nan))
+        told = self._told(asked, incomplete)
         self._count(told)
         return told.column(self._kind, {})
 
     def _asked(self, known: Mapping[str, pa.Array]) -> Asked:
-        by_chance = self._policy.method == "uniform"
+        by_chance = self._policy.by_chance
         size = np.asarray(known[RECEIVED].field("count") if by_chance else known[SIZE]).astype(np.float64)
         # Nothing is shed at a rate of zero: then the estimate is as good as counted.
         return Asked(np.asarray(known[KEPT]), np.rint(size), by_chance, self._policy.confidence)
@@ -82,7 +82,8 @@ class ShedWindows:
     def _told(self, asked: Asked, incomplete: BoolArray) -> Told:
         exactly = EXACT if self._plan.whole else INCREMENTAL
         size = asked.size.astype(np.int64)
-        return Told(incomplete, exactly, np.zeros(len(size)), self._policy.confidence, asked.kept, size)
+        unknown = np.full(len(size), np.nan)  # until some aggregate can tell
+        return Told(incomplete, exactly, unknown, self._policy.confidence, asked.kept, size)
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], asked: Asked, incomplete: BoolArray
@@ -118,8 +119,10 @@ class ShedWindows:
     ) -> tuple[dict[str, pa.Array], Told]:
         """With one of the decomposable aggregates scaled back."""
         scaled = output.bound.scaled
-        if scaled is None or self._is_counted(output):
+        if scaled is None:
             return found, told
+        if scaled.is_known(asked.by_chance):
+            return found, replace(told, error=np.fmax(told.error, 0.0))
         estimates = None if scaled.weighed is None else known[estimates_of(output.name)]
         interval = scaled.interval(known[output.name], estimates, asked, known.get(partners_of(output.name)))
         if interval is None:
@@ -129,14 +132,9 @@ class ShedWindows:
             estimated = _typed(interval.value, known[output.name], output)
             found[output.name] = picked(estimated, found[output.name], incomplete)
         low, high = (pa.array(side, from_pandas=True) for side in (interval.low, interval.high))
-        error = np.fmax(told.error, np.where(incomplete, interval.relative_error, 0.0))
+        relative = interval.relative_error
+        error = np.fmax(told.error, np.where(np.isfinite(relative), relative, np.nan))
         return found, replace(_with_sides(told, output.name, _struct(low, high)), error=error)
-
-    def _is_counted(self, output: Output) -> bool:
-        """Whether shed tuples count, too: concept-driven shedding knows how many tuples every group has."""
-        weighed = None if output.bound.scaled is None else output.bound.scaled.weighed
-        counts_all = weighed is not None and weighed.column is None and weighed.where is None
-        return counts_all and self._policy.method == "concept"
 
     def _count(self, told: Told) -> None:
         known = told.approximate & np.isfinite(told.error)
