@@ -36,7 +36,6 @@ class Batch:
 
     started: float
     finished: float
-    rows: int
     latest: float | None
     """The latest event time."""
     rate: float

@@ -1,9 +1,10 @@
 """What the batches of a stream take, as a host sees it, and the rate that follows from it.
 
 Tasks of Spark know nothing of the batches before theirs. So they leave notes in a folder of the host: when a batch
-began, how many rows it had, when its shards were done. The first task of a batch reads those of the batches before and
-decides for all tasks of the host. Hosts decide for themselves: all of them see the same batches, there is nobody to ask
-and nothing to send, and where they differ a little, every tuple still stands for as many as were shed beside it.
+began, up to which event time its rows were, when its shards were done. The first task of a batch reads those of the
+batches before and decides for all tasks of the host. Hosts decide for themselves: all of them see the same batches,
+there is nobody to ask and nothing to send, and where they differ a little, every tuple still stands for as many as were
+shed beside it.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class HostLoad:
         started = _read(place)
         return float(started[0][1]) if started else 0.0
 
-    def done(self, rows: int = 0, latest: int | None = None) -> None:
-        """A task is done; it had so many rows, and this was the latest event time in microseconds."""
-        line = json.dumps([time.time(), rows, None if latest is None else latest / 1e6])
+    def done(self, latest: int | None = None) -> None:
+        """A task is done; this was the latest event time that it has seen, in microseconds."""
+        line = json.dumps([time.time(), None if latest is None else latest / 1e6])
         with suppress(OSError), self._note("done", self._batch).open("a") as notes:
             notes.write(line + "\n")
 
@@ -58,12 +59,11 @@ class HostLoad:
         for number in range(self._batch - LOOK_BACK, self._batch):
             started, done = _read(self._note("start", number)), _read(self._note("done", number))
             if started and done:
-                times = [float(each[2]) for each in done if each[2] is not None]
+                times = [float(each[1]) for each in done if each[1] is not None]
                 found.append(
                     Batch(
                         started=float(started[0][0]),
                         finished=max(float(each[0]) for each in done),
-                        rows=sum(int(each[1]) for each in done),
                         latest=max(times, default=None),
                         rate=float(started[0][1]),
                     )

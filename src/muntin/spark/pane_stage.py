@@ -48,12 +48,12 @@ _ARROW = pa.schema(
 def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load = host_load(plan, query)
-        rows, latest = 0, NO_TIME
+        latest = NO_TIME
         for each in PaneStage(plan, _shedder(plan, load)).run(batches):
-            rows, latest = rows + each.rows, max(latest, each.latest)
+            latest = max(latest, each.latest)
             yield _row(each)
         if load is not None:
-            load.done(rows, None if latest == NO_TIME else latest)
+            load.done(None if latest == NO_TIME else latest)
 
     return run
 
