@@ -69,9 +69,8 @@ def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> No
     groups = np.zeros(1000, dtype=np.int64)
 
     def kept(seed: int, task: int) -> list[bool]:
-        found = Shedder(Shedding(0.9, None, seed=seed), task).kept_by_concept(times, groups, np.zeros(1))
-        assert found is not None
-        return [bool(each) for each in found[0]]
+        found, _ = Shedder(Shedding(0.9, None, seed=seed), task).kept_by_concept(times, groups, np.zeros(1))
+        return [bool(each) for each in found]
 
     assert kept(0, 0) == kept(0, 0)
     assert kept(0, 0) != kept(0, 1)
@@ -80,7 +79,6 @@ def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> No
 
 def test_the_shed_are_counted() -> None:
     shedder = Shedder(Shedding(0.9, None))
-    found = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.zeros(1))
-    assert found is not None
-    assert shedder.shed_rows + found[0].sum() == 1000
-    assert Shedder(Shedding(0.0, None)).kept_by_concept(np.arange(9), np.zeros(9, dtype=np.int64), np.zeros(1)) is None
+    kept, _ = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.zeros(1))
+    assert shedder.shed_rows + kept.sum() == 1000
+    assert not Shedder(Shedding(0.0, None)).sheds_by_concept

@@ -41,10 +41,12 @@ class Shedder:
             return None
         return Strata(np.bincount(groups, minlength=group_count) / (1 - self.rate), 1 - self.rate)
 
-    def kept_by_concept(self, times: Int64Array, groups: Int64Array, pane: Array) -> tuple[BoolArray, Strata] | None:
+    @property
+    def sheds_by_concept(self) -> bool:
+        return self.by_concept and self.rate > 0
+
+    def kept_by_concept(self, times: Int64Array, groups: Int64Array, pane: Array) -> tuple[BoolArray, Strata]:
         """Which tuples are kept of every group, and what they stand for; `pane` is that of each group."""
-        if not self.by_concept or not self.rate:
-            return None
         received = np.bincount(groups, minlength=len(pane))
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)

@@ -141,7 +141,8 @@ class PaneStage:
             groups, strata = panes.pairs.groups, None
             if self._shedder is not None:
                 batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
-                weights = np.ones(len(times)) if strata is None else strata.weights(groups)
+                if layout.tuples is not None:
+                    weights = np.ones(len(times)) if strata is None else strata.weights(groups)
             rows = Rows(batch, times, groups, panes.pairs.count, strata)
             leaves, dictionaries = self._over_time(rows, codes, panes), rows.dictionaries
         leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
@@ -155,10 +156,9 @@ class PaneStage:
     ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata | None]:
         """The tuples that are kept, with their codes, their groups, and what they stand for."""
         groups = panes.pairs.groups
-        found = shedder.kept_by_concept(times, groups, panes.of_groups)
-        if found is None:
+        if not shedder.sheds_by_concept:
             return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
-        kept, strata = found
+        kept, strata = shedder.kept_by_concept(times, groups, panes.of_groups)
         return batch.filter(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
