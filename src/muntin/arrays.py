@@ -35,7 +35,7 @@ def run_numbers(starts: Int64Array, length: int) -> Int64Array:
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=length))
 
 
-_LONG_RUNS = 256
+_LONG_RUNS = 1024
 """So many elements to a run, on average, are copied faster run by run than one by one."""
 
 
