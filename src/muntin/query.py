@@ -236,14 +236,14 @@ class Query:
         """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
         from muntin.spark.build import build  # the query itself needs no Spark
 
-        self._check_complete()
+        self.check_complete()
         return build(self)
 
     def explain(self) -> None:
         """Print how the query will run, and why."""
         from muntin.explain import explanation
 
-        self._check_complete()
+        self.check_complete()
         print(explanation(self))
 
     def plan(self, shards: Sequence[int]) -> Plan:
@@ -274,7 +274,8 @@ class Query:
             required=self.required,
         )
 
-    def _check_complete(self) -> None:
+    def check_complete(self) -> None:
+        """That it computes something, and that all that it was told goes together."""
         if not self.aggregates and self.applied is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
         if self.ranking is not None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Float64Array, State
-from muntin.shedding.scaled import ESTIMATES, Asked, Scaled
+from muntin.shedding.scaled import ESTIMATES, Asked, Kind, Scaled
 from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
 from muntin.shedding.weighed import FIELDS, Weighed
 
@@ -106,10 +106,10 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
     return WEIGHED.lift(Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], groups, behind))
 
 
-def interval(kind: str, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
+def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
     estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], fields=list(ESTIMATES))
     asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95)
-    found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)  # type: ignore[arg-type]
+    found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
     assert found is not None
     return found.value, found.low, found.high
 
@@ -127,7 +127,7 @@ MADE: dict[str, Callable[[np.random.Generator], Float64Array]] = {
 @pytest.mark.parametrize("method", ["concept", "uniform"])
 @pytest.mark.parametrize("kind", ["mean", "sum"])
 @pytest.mark.parametrize("made", MADE)
-def test_intervals_cover(made: str, kind: str, method: str) -> None:
+def test_intervals_cover(made: str, kind: Kind, method: str) -> None:
     """Of 3,000 windows of 500 tuples, of which 40 are kept, the truth is in at least 95 % of the intervals, less 1.6
     points: four times the deviation of that share. Skewed values get 2.5 points: the mean of 40 is not quite normal.
     """

@@ -44,9 +44,9 @@ def files(spark: SparkSession, here: Path) -> Feed:
     return source
 
 
-def query(frame: DataFrame, **shed: object) -> muntin.Query:
+def query(frame: DataFrame, **shed: Any) -> muntin.Query:
     base = muntin.over(frame, W.sliding("1 minute", "20 seconds"), time="t", watermark="5 seconds", by="k")
-    return base.agg(trips=A.count(), mean=A.mean("x"), total=A.sum("n")).shed(**shed)  # type: ignore[arg-type]
+    return base.agg(trips=A.count(), mean=A.mean("x"), total=A.sum("n")).shed(**shed)
 
 
 def exact(frame: DataFrame) -> DataFrame:

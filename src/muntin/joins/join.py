@@ -160,12 +160,12 @@ class Join:
         query = replace(
             self.query, source=self._source(), aggregates={**bound, **counts}, required=tuple(HELD.values())
         )
-        query._check_complete()
+        query.check_complete()
         return Prepared(query)
 
     def prepared_rows(self, columns: Sequence[str]) -> Prepared:
         query = replace(self.query, applied=Product.of(self._origins(columns), self.types))
-        query._check_complete()
+        query.check_complete()
         return Prepared(query)
 
     def _multiplied(self, joined: JoinedAggregate) -> Bound:
@@ -190,7 +190,7 @@ class Join:
         time = self.query.source.types[TIME]
         kinds = {**self.types, **dict.fromkeys(self.conditions, pa.bool_()), TIME: time}
         query = replace(self.query, source=self._source(), applied=Product.of(origins, kinds))
-        query._check_complete()
+        query.check_complete()
         types = {name: kinds[name] for name in (*self.query.by, *origins, *on_pairs)}
         bound = {name: each.aggregate.bind(kinds, each.condition, time) for name, each in self.aggregates.items()}
         late_row = query.plan([0]).late_row

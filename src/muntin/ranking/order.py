@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_numbers, run_starts, stable_order
 from muntin.panes.keys import normalised
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class Ordered:
     def window(self) -> Int64Array:
         """The number of the window of each row, as it was given."""
         numbers = np.empty(len(self.rows), dtype=np.int64)
-        lengths = np.diff(self.starts, append=len(self.rows))
-        numbers[self.rows] = np.repeat(np.arange(len(self.starts)), lengths)
+        numbers[self.rows] = run_numbers(self.starts, len(self.rows))
         return numbers
 
 
