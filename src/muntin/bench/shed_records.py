@@ -54,13 +54,18 @@ def _title(data: DataSet) -> str:
 
 
 def _error(compared: Compared, rate: float, goals: Goals) -> Record:
-    uniform, concept = compared.uniform[rate], compared.concept[rate]
+    target = FAR_BETTER if goals.rare_groups and rate == AT else None
+    name = f"{_title(compared.data)}: error at {rate:.0%}, concept-driven by uniform"
+    return _errors_beside(name, compared.concept[rate], compared.uniform[rate], target)
+
+
+def _errors_beside(name: str, concept: Shed, uniform: Shed, target: float | None = None) -> Record:
     return Record(
-        name=f"{_title(compared.data)}: error at {rate:.0%}, concept-driven by uniform",
+        name=name,
         rows_per_s=None,
         baseline=uniform.error * 100,
         ratio=concept.error / uniform.error,
-        target=FAR_BETTER if goals.rare_groups and rate == AT else None,
+        target=target,
         better="lower",
         baseline_name="% uniform",
         note=f"{_errors('uniform', uniform)}; {_errors('concept-driven', concept)}",
@@ -73,16 +78,20 @@ def _errors(name: str, shed: Shed) -> str:
 
 def _latency(compared: Compared, rate: float) -> Record:
     """The windows of the three, run in turn."""
-    uniform, concept = compared.uniform[rate], compared.concept[rate]
+    name = f"{_title(compared.data)}: window latency at {rate:.0%}, concept-driven by uniform"
+    return _latency_beside(name, compared.concept[rate], compared.uniform[rate], note=_latencies(compared, rate))
+
+
+def _latency_beside(name: str, concept: Shed, uniform: Shed, target: float | None = None, note: str = "") -> Record:
     return Record(
-        name=f"{_title(compared.data)}: window latency at {rate:.0%}, concept-driven by uniform",
+        name=name,
         rows_per_s=None,
         baseline=uniform.seconds * 1e6,
         ratio=concept.seconds / uniform.seconds,
-        target=None,
+        target=target,
         better="lower",
         baseline_name="µs uniform",
-        note=_latencies(compared, rate),
+        note=note,
     )
 
 
@@ -149,27 +158,10 @@ def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
     """Rare groups are kept whole, so more is kept than was asked for: beside uniform shedding that keeps as much."""
     concept, title = compared.concept[AT], _title(compared.data)
     beside = f"concept-driven at {AT:.0%}, by uniform that keeps as much"
+    answered = "as many tuples, of more groups, which all have an answer"
     return [
-        Record(
-            name=f"{title}: error, {beside}",
-            rows_per_s=None,
-            baseline=uniform.error * 100,
-            ratio=concept.error / uniform.error,
-            target=None,
-            better="lower",
-            baseline_name="% uniform",
-            note=f"{_errors('uniform', uniform)}; {_errors('concept-driven', concept)}",
-        ),
-        Record(
-            name=f"{title}: window latency, {beside}",
-            rows_per_s=None,
-            baseline=uniform.seconds * 1e6,
-            ratio=concept.seconds / uniform.seconds,
-            target=None,
-            better="lower",
-            baseline_name="µs uniform",
-            note="as many tuples, of more groups, which all have an answer",
-        ),
+        _errors_beside(f"{title}: error, {beside}", concept, uniform),
+        _latency_beside(f"{title}: window latency, {beside}", concept, uniform, note=answered),
     ]
 
 
@@ -187,15 +179,7 @@ def of_fits(compared: Compared) -> list[Record]:
             baseline_name="µs normal",
             note=_latencies(compared, AT),
         ),
-        Record(
-            name=f"{name}, concept-driven by uniform",
-            rows_per_s=None,
-            baseline=uniform.seconds * 1e6,
-            ratio=concept.seconds / uniform.seconds,
-            target=AS_FAST,
-            better="lower",
-            baseline_name="µs uniform",
-        ),
+        _latency_beside(f"{name}, concept-driven by uniform", concept, uniform, AS_FAST),
     ]
 
 
