@@ -11,7 +11,6 @@ from examples.trading.model import Polynomial, fit, mid_prices
 from hypothesis import given
 from hypothesis import strategies as st
 
-
 NOON = 1_514_901_600_000_000
 SECOND = 1_000_000
 
