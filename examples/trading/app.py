@@ -90,7 +90,7 @@ def stream_id(state: Path, settings: Settings) -> str:
     mine = {
         "step": settings.step,
         "quotes": str(settings.quotes.resolve()),
-        **{name: value for name, value in asdict(settings.question).items() if name not in ("workers", "degree")},
+        **{name: value for name, value in asdict(settings.question).items() if name not in ("horizon", "degree")},
     }
     if not path.exists():
         kept = {"stream": str(uuid.uuid4()), **mine}

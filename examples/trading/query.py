@@ -47,17 +47,26 @@ def predictions(quotes: DataFrame, question: Question) -> DataFrame:
 
 
 def fit_windows(quotes: DataFrame, question: Question) -> muntin.Query:
-    fitted = muntin.over(
-        quotes,
-        W.sliding(question.window, question.slide),
-        time="time",
-        watermark=question.watermark,
-        by="symbol",
-    ).apply(model.Polynomial(question.degree), model.SCHEMA, columns=model.COLUMNS)
-    if not hasattr(fitted, "parallel"):  # to be dropped when it is there
-        return fitted
-    parallel: muntin.Query = fitted.parallel(question.model, question.workers, keys=question.stocks, skewed=True)
-    return parallel
+    return (
+        muntin.over(
+            quotes,
+            W.sliding(question.window, question.slide),
+            time="time",
+            watermark=question.watermark,
+            by="symbol",
+        )
+        .apply(
+            model.Polynomial(question.degree),
+            model.SCHEMA,
+            columns=model.COLUMNS,
+        )
+        .parallel(
+            question.model,
+            question.workers,
+            keys=question.stocks,
+            skewed=True,
+        )
+    )
 
 
 def stream(spark: SparkSession, folder: Path, files_a_batch: int) -> DataFrame:

@@ -55,7 +55,7 @@ def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], 
     """Gives what to call with the standing; the source sends quotes for so many seconds."""
     display = Progress(
         SpinnerColumn(finished_text="[green]✓"),
-        BarColumn(bar_width=10),
+        BarColumn(bar_width=6),
         TextColumn("{task.fields[standing]}"),
         TextColumn("{task.elapsed:.0f} s", justify="right"),
         console=console,
@@ -66,12 +66,12 @@ def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], 
     def show(now: Standing) -> None:
         if now.batches:
             text = (
-                f"{now.sent:>9,} quotes [dim]·[/] {now.read:>9,} read [dim]·[/] {now.windows:>6,} windows "
-                f"[dim]·[/] {now.batches:>3} batches"
+                f"{now.sent:>7,} quotes [dim]·[/] {now.read:>7,} read [dim]·[/] {now.windows:>5,} windows "
+                f"[dim]·[/] {now.batches:>2} batches"
             )
             display.update(task, standing=text)
         elapsed = display.tasks[task].elapsed or 0.0
-        share_read = now.read / now.sent if now.sent else 0.0
+        share_read = min(1.0, now.read / now.sent) if now.sent else 0.0
         done = min(elapsed, seconds) * (1 + share_read)
         display.update(task, completed=done if now.running else 2 * seconds)
 

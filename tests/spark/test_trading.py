@@ -43,7 +43,7 @@ def test_every_prediction_is_in_the_database_once(spark: SparkSession, tmp_path:
     def run(sink: Sink, minutes: int) -> None:
         for _ in range(minutes):
             feed.write()
-        results = query.predictions(query.stream(spark, quotes, 2), QUESTION)
+        results = query.predictions(query.stream(spark, quotes, 3), QUESTION)
         running = query.start(results, sink, checkpoint)
         try:
             running.processAllAvailable()
@@ -58,7 +58,7 @@ def test_every_prediction_is_in_the_database_once(spark: SparkSession, tmp_path:
     assert told > 0
     run(sink, minutes=0)  # goes on with the batch that failed
     assert len(sink.read()) > told
-    run(sink, minutes=4)  # and with what came later
+    run(sink, minutes=3)  # and with what came later
 
     rows = sink.read()
     found = {(row["symbol"], row["window_end"]): row for row in rows}
@@ -67,7 +67,7 @@ def test_every_prediction_is_in_the_database_once(spark: SparkSession, tmp_path:
     table = query.rows(query.predictions(spark.read.schema(query.QUOTES).parquet(str(quotes)), QUESTION).toArrow())
     last = max(microseconds(row["window_end"]) for row in rows)
     closed = {(row["symbol"], row["window_end"]): row for row in table if row["window_end"] <= last}
-    assert last == FIRST_DAY + OPENS + 10 * STEP - 30 * SECOND
+    assert last == FIRST_DAY + OPENS + 9 * STEP - 30 * SECOND
     assert {(symbol, microseconds(end)) for symbol, end in found} == set(closed)
     for (symbol, end), row in found.items():
         other = closed[symbol, microseconds(end)]
