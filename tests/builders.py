@@ -18,7 +18,7 @@ from muntin.arrays import Array, State
 from muntin.chunks import needed
 from muntin.chunks import store as chunk_store
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.families import family, session
+from muntin.families import family
 from muntin.families import time as time_family
 from muntin.families.family import Output
 from muntin.panes import store
@@ -34,6 +34,9 @@ from muntin.stages.pane_stage import PackedPanes, PaneStage
 from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
 from muntin.whole import frequent
 from muntin.whole.applied import Applied
+from muntin.workers.dealing import plan_of_worker
+from muntin.workers.jobs import computed
+from muntin.workers.policy import KEYED, Workers
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
 
@@ -163,6 +166,7 @@ def make_plan(
     approximation: Approximation | None = None,
     shedding: Shedding | None = None,
     top: Top | None = None,
+    workers: Workers = KEYED,
 ) -> Plan:
     return Plan.make(
         time="t",
@@ -179,6 +183,7 @@ def make_plan(
         approximation=approximation,
         shedding=shedding,
         top=top,
+        workers=workers,
     )
 
 
@@ -262,8 +267,13 @@ def by_shard(plan: Plan, sent: Iterable[PackedPanes]) -> dict[int, list[PackedPa
 
 def answer(plan: Plan, batches: Iterable[Sequence[Row]]) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
     """A table through both stages: the results of every shard."""
-    for share in by_shard(plan, pack(plan, batches)).values():
-        yield read(plan, answer_table(plan, share))[0]
+    for shard, share in by_shard(plan, pack(plan, batches)).items():
+        yield read(plan, answer_table(plan_of(plan, shard), share))[0]
+
+
+def plan_of(plan: Plan, shard: int) -> Plan:
+    """The plan that a shard follows: where it is an active worker, its own."""
+    return plan if plan.dealing is None else plan_of_worker(plan, plan.shards.index(shard))
 
 
 Found: TypeAlias = tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]
@@ -290,7 +300,6 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
         patch.object(family, "FEW_EDGES", 0),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(family, "MOST_ANSWERS", most),
-        patch.object(session, "MOST_ANSWERS", most),
         patch.object(time_family, "MOST_ANSWERS", most),
         patch.object(pane_stage, "FLUSH_LEAVES", most),
         patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
@@ -310,7 +319,7 @@ class Stream:
         self.metrics: dict[int, ShardMetrics] = {}
 
     def store(self, shard: int) -> PaneStore:
-        return PaneStore(self.plan, "query", shard, self.states[shard], self.cache)
+        return PaneStore(plan_of(self.plan, shard), "query", shard, self.states[shard], self.cache)
 
     def batch(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Found:
         results, late = [], []
@@ -324,8 +333,8 @@ class Stream:
         """What every shard tells in a batch."""
         sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         for shard, share in by_shard(self.plan, sent).items():
-            stage = WindowStage(self.plan, self.store(shard))
-            batches = list(stage.advance(share, watermark))
+            stage = WindowStage(plan_of(self.plan, shard), self.store(shard))
+            batches = list(computed(self.plan, stage.advance(share, watermark)))
             self.metrics[shard] = stage.metrics
             yield batches
 

@@ -38,13 +38,7 @@ def explanation(query: Query) -> str:
     lines += [
         "",
         "Tree: flat, one array for all keys of a shard, leaves sorted by (key, pane); a window is a range of leaves.",
-        "Workers: keyed; every key belongs to one shard"
-        + (
-            "."
-            if plan.keeps_chunks
-            else ", because decomposable aggregates over panes leave so little work per window that spreading windows "
-            "would cost more than it gains."
-        ),
+        *_workers(query, plan),
     ]
     if plan.keeps_chunks:
         lines += ["", *_whole(plan)]
@@ -60,6 +54,32 @@ def explanation(query: Query) -> str:
     if query.source.streaming:
         lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
     return "\n".join(lines)
+
+
+def _workers(query: Query, plan: Plan) -> list[str]:
+    if query.parallelism is None:
+        few = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
+        return [f"Workers: keyed; every key belongs to one shard{few}."]
+    from muntin.spark.session import partitions  # only what is bound to a session knows how many
+
+    workers = query.workers(partitions(query.source.frame.sparkSession))
+    count = f"{workers.count} worker{'s' * (workers.count != 1)}"
+    lines = [f"Workers: {workers.model}, {count}; {workers.why}."]
+    if workers.model == "active":
+        whose = "Window i belongs to worker i mod n"
+        if workers.batch > 1:
+            whose = f"Windows are dealt out {workers.batch:,} consecutive ones at a time"
+        lines.append(f"  {whose}; panes go to the workers whose windows hold them, and to no other.")
+        if not all(isinstance(window, PaneWindow) for window in plan.windows):
+            lines.append("  Tuples that are to be numbered, or to make a session, go to all of them.")
+    elif workers.model == "agnostic":
+        lines.append(
+            f"  Windows that are complete become jobs, runs of consecutive windows with their chunks; up to "
+            f"{workers.tasks} tasks compute them, each as soon as a core is free."
+        )
+    if workers.ordered:
+        lines.append("  Results of a batch are put in one order, by one task.")
+    return lines
 
 
 def late_rows(query: Query) -> str:

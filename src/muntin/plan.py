@@ -31,6 +31,8 @@ from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Shedding
 from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, DeltaWindow, Window
+from muntin.workers.dealing import Dealing, Worker
+from muntin.workers.policy import KEYED, Workers
 
 MOST_CHUNKS = 256
 """How many chunks the longest window is cut into at most: each is a value in the state and a line in the header."""
@@ -66,6 +68,10 @@ class Plan:
     """Whether it is counted how much the groups change from window to window."""
     required: tuple[str, ...] = ()
     """Counts, hidden or not, of which none may be 0 in a window that is told: a join has both sides in it."""
+    workers: Workers = KEYED
+    """How windows are spread over workers."""
+    worker: Worker | None = None
+    """Which of the active workers this is the plan of, if it is of one: then `windows` are its own."""
 
     @classmethod
     def make(
@@ -86,6 +92,7 @@ class Plan:
         shedding: Shedding | None = None,
         top: Top | None = None,
         required: Sequence[str] = (),
+        workers: Workers = KEYED,
     ) -> Plan:
         sampling, sampled = None, None
         of_tuples = {**types, WEIGHT: pa.float64()}
@@ -99,7 +106,9 @@ class Plan:
                 hidden[name] = bound if shedding is None else shedding_plan.statistic(statistic, bound)
             if sampling.specs:
                 sampled = [column for each in sampling.estimators.values() for column in each.inputs]
-        measures_drift = streaming and applied is None and bool(keys) and (top is not None or shedding is not None)
+        # What is compared are neighbouring windows, and only a shard that answers all of them has both.
+        ranks_or_sheds = top is not None or shedding is not None
+        measures_drift = streaming and applied is None and bool(keys) and ranks_or_sheds and workers.model == "keyed"
         if hidden or sampling is not None or measures_drift:
             size = CountAggregate(None, None).bind(types, None, types[time])
             aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
@@ -123,6 +132,7 @@ class Plan:
             top,
             measures_drift,
             tuple(required),
+            workers,
         )
 
     @property
@@ -134,6 +144,18 @@ class Plan:
     @property
     def over_tuples(self) -> tuple[TupleFamily, ...]:
         return tuple(family for family in self.families if isinstance(family, TupleFamily))
+
+    @cached_property
+    def dealing(self) -> Dealing | None:
+        """How windows are dealt to active workers, if they are."""
+        if self.workers.model != "active":
+            return None
+        return Dealing(self.windows, len(self.shards), self.workers.batch)
+
+    @property
+    def all_windows(self) -> tuple[Window, ...]:
+        """Those of all workers."""
+        return self.windows if self.worker is None else self.worker.dealing.windows
 
     @property
     def settles(self) -> bool:

@@ -24,6 +24,8 @@ from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Method, Shedding
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
+from muntin.workers import choice
+from muntin.workers.policy import KEYED, Parallel, Wish, Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,6 +75,7 @@ class Query:
     approximation: Approximation | None = None
     shedding: Shedding | None = None
     ranking: Top | None = None
+    parallelism: Parallel | None = None
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
 
@@ -170,6 +173,7 @@ class Query:
         """
         policy = Approximation.of(budget, error, confidence, groups, combine, incremental, seed)
         query = replace(self, approximation=policy)
+        query._check_parallelism()
         if self.aggregates or self.applied is not None:
             query._check_approximation()
         return query
@@ -219,6 +223,31 @@ class Query:
             query._check_ranking()
         return query
 
+    def parallel(
+        self,
+        model: Wish = "auto",
+        workers: int | None = None,
+        *,
+        batch: int | None = None,
+        ordered: bool = False,
+        keys: int | None = None,
+        skewed: bool = False,
+    ) -> Query:
+        """Spread windows, and not only keys, over workers, so that few keys use all cores.
+
+        "keyed" workers have keys of their own, which is how a query runs without this. "active" workers have windows
+        of their own, one after the other or `batch` consecutive ones at a time; for windows that know their tuples
+        beforehand. With "agnostic" workers, complete windows are jobs that whoever is free takes; for all windows.
+        "auto" chooses, from the windows, from what is computed, and from what you know of the data: how many `keys`
+        there are, and whether they are `skewed`, so that a few have most of the tuples. `explain()` tells the choice.
+
+        `workers` is how many there are, by default one per shuffle partition. Results are the same either way. They
+        come in window order from each worker; with `ordered`, the results of a batch are in one order.
+        """
+        query = replace(self, parallelism=Parallel.of(model, workers, batch, ordered, keys, skewed))
+        query._check_parallelism()
+        return query
+
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
 
@@ -246,7 +275,21 @@ class Query:
         self.check_complete()
         print(explanation(self))
 
-    def plan(self, shards: Sequence[int]) -> Plan:
+    def workers(self, partitions: int) -> Workers:
+        """How the query is spread, in a session with so many shuffle partitions."""
+        if self.parallelism is None:
+            return KEYED
+        plan = self.plan([0])
+        return choice.choose(
+            self.parallelism,
+            self.windows,
+            keyed=bool(self.by),
+            incremental=not plan.keeps_chunks,
+            approximate=self.approximation is not None,
+            partitions=partitions,
+        )
+
+    def plan(self, shards: Sequence[int], workers: Workers = KEYED) -> Plan:
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
@@ -272,6 +315,7 @@ class Query:
             shedding=self.shedding,
             top=self.ranking,
             required=self.required,
+            workers=workers,
         )
 
     def check_complete(self) -> None:
@@ -283,6 +327,7 @@ class Query:
         if self.approximation is not None:
             self._check_approximation()
         self._check_shedding()
+        self._check_parallelism()
         if self.compression is not NEVER_COMPRESSED and not self.plan([0]).keeps_chunks:
             raise MuntinError(
                 "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
@@ -300,6 +345,10 @@ class Query:
     def _check_shedding(self) -> None:
         if self.shedding is not None:
             shedding_plan.check(self.windows, self.aggregates)
+
+    def _check_parallelism(self) -> None:
+        if self.parallelism is not None:
+            choice.check(self.parallelism, self.windows, approximate=self.approximation is not None)
 
     def _check_ranking(self) -> None:
         assert self.ranking is not None

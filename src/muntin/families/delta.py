@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin.aggregates import values
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, BoolArray, Int64Array, positions_in_runs, run_starts, running_max, search
-from muntin.families.family import Absorbed, Answers, Arrival, TupleFamily
+from muntin.families.family import Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.families.ordered import Numbered
 from muntin.families.partials import Registers
 from muntin.panes.table import Leaves, PaneTable
@@ -25,7 +25,6 @@ from muntin.windows.delta import reach_above, reach_below
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
-    from muntin.whole.windows import WholeWindows
 
 _DELTA, _TRIGGER_DELTA, _TRIGGERS, _IS_TRIGGER = range(-4, 0)
 
@@ -118,16 +117,14 @@ class DeltaFamily(TupleFamily):
         trigger_delta = np.where(since > 0, deltas[position], np.repeat(last_trigger, lengths))
         return deltas, trigger_delta, since + np.repeat(run.before(state[_TRIGGERS], 0), lengths), is_trigger
 
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        numbered = Numbered(leaves)
+        own = Numbered(leaves)
         deltas = leaves.state[_DELTA]
-        at = np.flatnonzero(leaves.state[_IS_TRIGGER] & (numbered.last_time >= after))
-        first = numbered.of_key(numbered.starts)[at]
+        at = np.flatnonzero(leaves.state[_IS_TRIGGER] & (own.last_time >= after))
+        first = own.of_key(own.starts)[at]
         # δ only grows, so the tuples below the trigger's are before it.
         begin = search(deltas, reach_below(deltas[at], self.window.size), first, at + 1)
         end = search(deltas, deltas[at], first, at + 1)
@@ -138,11 +135,11 @@ class DeltaFamily(TupleFamily):
             np.full(len(at), model),
             leaves.state[_TRIGGERS][at] - 1,
             leaves.key[at],
-            numbered.first_time[begin],
-            numbered.last_time[at],
-            from_end=None if whole is None else numbered.from_end(begin, end),
+            own.first_time[begin],
+            own.last_time[at],
+            from_end=own.from_end(begin, end) if numbered else None,
         )
-        yield from self.ranges(plan, table, answers, begin, end, whole)
+        yield Closing(answers, (begin, end))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

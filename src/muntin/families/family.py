@@ -57,14 +57,31 @@ class Answers:
     from_end: tuple[Int64Array, Int64Array] | None = None
     """Where tuples are numbered: how far each window begins and ends before the end of the settled tuples of its key.
     Elsewhere a window holds the tuples from its start on and before its end."""
+    tuples: tuple[Int64Array, Int64Array] | None = None
+    """In a window job, where its tuples begin and end among those of the job."""
 
     def take(self, chosen: Int64Array) -> Answers:
         model, window, key, start, end = (
             column[chosen] for column in (self.model, self.window, self.key, self.start, self.end)
         )
         partial = None if self.partial is None else self.partial[chosen]
-        from_end = None if self.from_end is None else (self.from_end[0][chosen], self.from_end[1][chosen])
-        return Answers(model, window, key, start, end, partial, from_end)
+        from_end, tuples = (
+            None if edges is None else (edges[0][chosen], edges[1][chosen]) for edges in (self.from_end, self.tuples)
+        )
+        return Answers(model, window, key, start, end, partial, from_end, tuples)
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Windows that close together."""
+
+    answers: Answers
+    leaves: tuple[Int64Array, Int64Array] | None = None
+    """Which leaves each is answered from, `[begin, end)`; None where their times tell."""
+
+    def take(self, chosen: Int64Array) -> Closing:
+        leaves = None if self.leaves is None else (self.leaves[0][chosen], self.leaves[1][chosen])
+        return Closing(self.answers.take(chosen), leaves)
 
 
 @dataclass(frozen=True)
@@ -97,6 +114,20 @@ class Family(ABC):
 
         `whole` has the tuples, if the query keeps them.
         """
+
+    @abstractmethod
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        """Those windows, some at a time, without their results; `numbered` if it is asked where their tuples are."""
+
+    @abstractmethod
+    def told(
+        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Their results, in window order."""
+
+    @abstractmethod
+    def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
+        """The leaves `[begin, end)` that each window is answered from, in every set of the family."""
 
     @abstractmethod
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
@@ -151,16 +182,22 @@ class TupleFamily(Family):
         every = [leaves if i == self.first_set else each.empty() for i, each in enumerate(layout.leaf_sets)]
         return PaneTable(table.keys, tuple(every), dictionaries, layout.no_tuples())
 
-    def ranges(
-        self,
-        plan: Plan,
-        table: PaneTable,
-        answers: Answers,
-        begin: Int64Array,
-        end: Int64Array,
-        whole: WholeWindows | None,
+    def answers(
+        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Results of windows that are ranges of leaves, some at a time, in window order."""
+        for closing in self.closing(plan, table, after, until, numbered=whole is not None):
+            yield from self.told(plan, table, closing, whole)
+
+    def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
+        assert closing.leaves is not None
+        return [closing.leaves]
+
+    def told(
+        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of windows that are ranges of leaves, some at a time."""
+        assert closing.leaves is not None
+        answers, (begin, end) = closing.answers, closing.leaves
         if not len(begin):
             return
         order = np.lexsort((answers.key, answers.start, answers.end))

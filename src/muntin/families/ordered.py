@@ -15,11 +15,10 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_numbers, run_starts, search
-from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
+from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
 from muntin.panes.table import Leaves, PaneTable
@@ -28,7 +27,6 @@ from muntin.windows import CountWindow, SlideByTime, SlideByTuple
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
-    from muntin.whole.windows import WholeWindows
 
 
 class Numbered:
@@ -143,30 +141,21 @@ class OrderedFamily(TupleFamily):
         paused = waited[since] & (since >= np.repeat(runs, lengths))
         return np.maximum(start, np.where(paused, number[since], np.repeat(open_leaf, lengths)))
 
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        numbered = Numbered(leaves)
+        own = Numbered(leaves)
         held: list[tuple[int, Found]] = []
         for model, window in self.windows:
-            for found in _found(window, numbered, after, until):
+            for found in _found(window, own, after, until):
                 if len(found.window) == MOST_ANSWERS:  # one of many
-                    yield from self._told(plan, table, numbered, [(model, found)], whole)
+                    yield self._closing(plan, own, [(model, found)], numbered)
                 else:
                     held.append((model, found))
-        yield from self._told(plan, table, numbered, held, whole)
+        yield self._closing(plan, own, held, numbered)
 
-    def _told(
-        self,
-        plan: Plan,
-        table: PaneTable,
-        numbered: Numbered,
-        held: Sequence[tuple[int, Found]],
-        whole: WholeWindows | None,
-    ) -> Iterator[pa.RecordBatch]:
+    def _closing(self, plan: Plan, own: Numbered, held: Sequence[tuple[int, Found]], numbered: bool) -> Closing:
         sizes = [len(found.window) for _, found in held]
         window, begin, end, start_time, end_time = (
             np.concatenate([getattr(found, column) for _, found in held])
@@ -175,13 +164,14 @@ class OrderedFamily(TupleFamily):
         answers = Answers(
             model=np.repeat([model for model, _ in held], sizes),
             window=window,
-            key=numbered.leaves.key[begin],
+            key=own.leaves.key[begin],
             start=start_time,
             end=end_time,
             partial=np.repeat([found.partial for _, found in held], sizes),
-            from_end=None if whole is None else numbered.from_end(begin, end),
+            from_end=own.from_end(begin, end) if numbered else None,
         )
-        yield from self.ranges(plan, table, answers, begin, end, whole)
+        closing = Closing(answers, (begin, end))
+        return closing if plan.worker is None else closing.take(np.flatnonzero(plan.worker.deal.owns(window)))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

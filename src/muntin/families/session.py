@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import BoolArray, Int64Array, run_numbers, run_starts, running_max
-from muntin.families.family import MOST_ANSWERS, Absorbed, Answers, Arrival, TupleFamily
+from muntin.families.family import Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.families.partials import FIRST_TIME, LAST_TIME
 from muntin.panes.table import Leaves, PaneTable, arranged, merge
 from muntin.windows import SessionWindow
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
-    from muntin.whole.windows import WholeWindows
 
 
 @dataclass(frozen=True)
@@ -58,27 +56,22 @@ class SessionFamily(TupleFamily):
         joined = self._joined(self.own(both)[0])
         return Absorbed(self.table_of(plan.layout, table, joined, dict(both.dictionaries)))
 
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        starts = self.sessions(leaves)
-        if len(starts) < len(leaves):
-            leaves = Leaves(leaves.key[starts], leaves.time[starts], self.leaf_set.reduce(leaves.state, starts))
-        end = leaves.state[LAST_TIME] + self.gap
-        closing = np.flatnonzero(end <= until)
-        order = closing[np.lexsort((leaves.key[closing], leaves.time[closing], end[closing]))]
+        begin = self.sessions(leaves)
+        behind = np.append(begin[1:], len(leaves))
+        end = np.maximum.reduceat(leaves.state[LAST_TIME], begin) + self.gap
+        start = leaves.state[FIRST_TIME][begin]
+        chosen = end <= until
+        if plan.worker is not None:
+            chosen &= plan.worker.deal.owns_session(start)
+        at = np.flatnonzero(chosen)
         ((model, _),) = self.windows
-        for first in range(0, len(order), MOST_ANSWERS):
-            part = order[first : first + MOST_ANSWERS]
-            start = leaves.state[FIRST_TIME][part]
-            # A session has no number of its own: the time at which it starts tells the sessions of a key apart.
-            answers = Answers(np.full(len(part), model), start, leaves.key[part], start, end[part])
-            chosen = tuple(column[part] for column in leaves.state)
-            parts = {fields.start: chosen[fields] for _, fields in self.leaf_set.parts()}
-            yield self.results(plan, table, answers, parts, whole)
+        # A session has no number of its own: the time at which it starts tells the sessions of a key apart.
+        answers = Answers(np.full(len(at), model), start[at], leaves.key[begin[at]], start[at], end[at])
+        yield Closing(answers, (begin[at], behind[at]))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

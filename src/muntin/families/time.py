@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array
-from muntin.families.family import MOST_ANSWERS, Answers, Family, lowered, result_batch, told
+from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid, last_ends
@@ -42,6 +42,20 @@ class TimeFamily(Family):
         if len(table.leaves[self.first_set]):
             yield from WindowAnswers(plan, self, table, whole).between(after, until)
 
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        if len(table.leaves[self.first_set]):
+            yield from map(Closing, WindowAnswers(plan, self, table).closing(after, until))
+
+    def told(
+        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
+    ) -> Iterator[pa.RecordBatch]:
+        yield from WindowAnswers(plan, self, table, whole).told(closing.answers)
+
+    def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
+        answers = closing.answers
+        indexes = (LeafIndex(leaves.key, leaves.time) for leaves in self.own(table))
+        return [index.ranges(answers.key, answers.start, answers.end) for index in indexes]
+
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         return [last_ends(each.time, self.models) > watermark for each in leaves]
 
@@ -62,6 +76,11 @@ class WindowAnswers:
 
     def between(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
         """Results of the windows whose end is after `after` and not after `until`."""
+        for answers in self.closing(after, until):
+            yield from self.told(answers)
+
+    def closing(self, after: int, until: int) -> Iterator[Answers]:
+        """Those windows, some at a time."""
         first, last = self._reach()
         yield from self._slices(max(after, first - 1), min(until, last))
 
@@ -78,7 +97,7 @@ class WindowAnswers:
             ]
         return min(ends), max(ends)
 
-    def _slices(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
+    def _slices(self, after: int, until: int) -> Iterator[Answers]:
         """Halve the time until each slice has few enough answers; earlier slices come first."""
         if after >= until:
             return
@@ -90,10 +109,10 @@ class WindowAnswers:
             yield from self._slices(after, middle)
             yield from self._slices(middle, until)
         else:
-            yield from self._answer(after, until)
+            yield self._held(after, until)
 
-    def _answer(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
-        answers = self._held(after, until)
+    def told(self, answers: Answers) -> Iterator[pa.RecordBatch]:
+        """What there is to say of windows."""
         if isinstance(self._plan.applied, Product):
             yield from self._pairs(self._plan.applied, answers)
         else:
@@ -130,7 +149,7 @@ class WindowAnswers:
         parts = []
         for index, window in zip((index for index, _ in self._family.windows), self._family.models, strict=True):
             key, ids = held_windows(self._panes, window, *_ids(window, after, until))
-            parts.append((np.full(len(ids), index), ids, key, window.start(ids), window.end(ids)))
+            parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
         model, ids, key, start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.lexsort((key, start, end))
         return Answers(model[order], ids[order], key[order], start[order], end[order])

@@ -41,6 +41,7 @@ class Kind(IntEnum):
     ROWS = 3
     CHUNK = 4
     SAMPLES = 5
+    JOB = 6
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
@@ -68,18 +69,26 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
 
 def pack(table: PaneTable) -> bytes:
     sink = pa.BufferOutputStream()
-    write_batch(sink, table.keys)
-    for leaves in table.leaves:
-        write_batch(sink, _leaf_batch(leaves))
-    if table.tuples is not None:
-        write_batch(sink, _tuple_batch(table.tuples))
-    for name in sorted(table.dictionaries):
-        write_batch(sink, pa.record_batch([table.dictionaries[name]], names=[name]))
+    write_table(sink, table, _OPTIONS)
     return seal(Kind.TABLE, sink.getvalue().to_pybytes())
 
 
 def unpack(layout: Layout, sealed: bytes) -> PaneTable:
-    batches = list(read_batches(unseal(Kind.TABLE, sealed)))
+    return read_table(layout, list(read_batches(unseal(Kind.TABLE, sealed))))
+
+
+def write_table(sink: pa.NativeFile, table: PaneTable, options: pa.ipc.IpcWriteOptions) -> None:
+    write_batch(sink, table.keys, options)
+    for leaves in table.leaves:
+        write_batch(sink, _leaf_batch(leaves), options)
+    if table.tuples is not None:
+        write_batch(sink, _tuple_batch(table.tuples), options)
+    for name in sorted(table.dictionaries):
+        write_batch(sink, pa.record_batch([table.dictionaries[name]], names=[name]), options)
+
+
+def read_table(layout: Layout, batches: Sequence[pa.RecordBatch]) -> PaneTable:
+    """The table of the batches that `write_table` has written."""
     keys, *rest = batches
     if keys.schema.names != layout.keys.names:
         raise StateError(f"The state has the keys {keys.schema.names}, the query {layout.keys.names}.")

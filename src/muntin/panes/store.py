@@ -403,20 +403,30 @@ def _with_families(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
     return tuples
 
 
+def _counted(late: BoolArray, times: Int64Array, plan: Plan, marks: Marks, tuples: bool = True) -> BoolArray:
+    """Which panes or tuples count as late: of an active worker's, those that came too late for all the others, too.
+
+    Several workers have them, and one of those counts them.
+    """
+    if plan.worker is None:
+        return late
+    return plan.worker.counts(times, tuples) & marks.too_late(times, plan.all_windows)
+
+
 def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, int]:
     """What has arrived without what came too late for all of its windows, and how many tuples that was."""
     late_rows = 0
     if table.tuples is not None:
         late = marks.too_late(table.tuples.time, plan.windows)
+        late_rows = int(_counted(late, table.tuples.time, plan, marks).sum())
         if plan.whole:
             table = replace(table, tuples=_with_families(table.tuples, plan, marks))
         table = table.only(tuples=~late)
-        late_rows = int(late.sum())
     family = plan.over_time
     if family is None:
         return table, late_rows
     kept = family.open(family.own(table), marks.watermark)
     if table.tuples is None or plan.shedding is not None:
-        late_rows = int(np.sum(table.panes.state[0][~kept[0]]))
+        late_rows = int(np.sum(table.panes.state[0][_counted(~kept[0], table.panes.time, plan, marks, tuples=False)]))
     rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
     return table.filter([*kept, *rest]), late_rows

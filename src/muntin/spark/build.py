@@ -20,6 +20,7 @@ from muntin.spark.ranked import ranked
 from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
+from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
@@ -28,7 +29,11 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     if query.source.streaming:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
-    plan = query.plan(shard_ids(session.partitions(spark)))
+    partitions = session.partitions(spark)
+    workers = query.workers(partitions)
+    # An emitter has some of the keys, as a keyed worker has: it is the tasks behind it that are counted.
+    shards = partitions if workers.count is None or workers.model == "agnostic" else workers.count
+    plan = query.plan(shard_ids(partitions, shards), workers)
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
     inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
@@ -45,12 +50,17 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
         )
     else:
         staged = panes.applyInArrow(shard_of_table(plan, finish), STAGED)
-    results = observed(staged, identity).where(F.col("payload").isNotNull()).select("payload")
+    results = observed(staged, identity).where(F.col("payload").isNotNull())
+    of_jobs = plan.workers.model == "agnostic"
+    results = spread(plan, results) if of_jobs else results.select("payload")
+    if plan.top is None and not plan.workers.ordered:
+        schema = plan.result_schema if finish is None else finish.schema
+        return results.mapInArrow(computed(plan) if of_jobs else unpacked(schema), result_type(plan, schema))
+    # All shards close the same windows in the same batch, so their results need only meet, and no state is needed.
+    together = (results.mapInArrow(packed(computed(plan)), PAYLOAD) if of_jobs else results).repartition(1)
     if plan.top is not None:
-        # All shards close the same windows in the same batch, so their groups need only meet, and no state is needed.
-        return results.repartition(1).mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
-    schema = plan.result_schema if finish is None else finish.schema
-    return results.mapInArrow(unpacked(schema), result_type(plan, schema))
+        return together.mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
+    return together.mapInArrow(ordered(plan), result_type(plan, plan.result_schema))
 
 
 def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:

@@ -73,6 +73,12 @@ class Progress:
     segments: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    jobs: int = 0
+    """Window jobs that the last batch handed out to agnostic workers."""
+    arrived_bytes: int = 0
+    """What the packed panes took that the shards got in the last batch."""
+    job_bytes: int = 0
+    """What its window jobs took."""
     sample_tuples: int = 0
     """Tuples in the samples of open windows."""
     sample_bytes: int = 0

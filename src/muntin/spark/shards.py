@@ -5,18 +5,21 @@ from __future__ import annotations
 _MASK = 0xFFFFFFFF
 
 
-def shard_ids(partitions: int) -> list[int]:
-    """One id per partition: Spark sends id `i` to partition `pmod(murmur3(i), partitions)`.
+def shard_ids(partitions: int, count: int | None = None) -> list[int]:
+    """One id per partition, or as many as are asked for: id `i` goes to partition `pmod(murmur3(i), partitions)`.
 
     The ids 0, 1, 2, … would collide: some partitions would hold several shards and others none. Id 0 is always one
     of them, so a checkpoint of another number of shards is noticed in the first batch.
     """
-    found: dict[int, int] = {}
+    count = partitions if count is None else count
+    found: list[list[int]] = [[] for _ in range(partitions)]
+    rounds = -(-count // partitions)
     candidate = 0
-    while len(found) < partitions:
-        found.setdefault(_murmur3(candidate) % partitions, candidate)
+    while min(map(len, found)) < rounds:
+        found[_murmur3(candidate) % partitions].append(candidate)
         candidate += 1
-    return [found[partition] for partition in range(partitions)]
+    ids = [of_partition[turn] for turn in range(rounds) for of_partition in found]
+    return ids[:count] if 0 in ids[:count] else [*ids[: count - 1], 0]
 
 
 def _murmur3(value: int, seed: int = 42) -> int:

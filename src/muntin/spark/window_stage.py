@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
 from typing import Any, Protocol
 
 import pandas as pd
@@ -15,11 +16,19 @@ from muntin.panes.store import HotCache, PaneStore
 from muntin.plan import Plan
 from muntin.spark.metrics import metric_fields, metric_values
 from muntin.spark.pane_stage import host_load
+from muntin.spark.shards import shard_ids
 from muntin.stages.pane_stage import PackedPanes
-from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
+from muntin.stages.window_stage import ShardMetrics, WindowStage, advance_table
+from muntin.workers.dealing import plan_of_worker
+from muntin.workers.jobs import Job
 
-STAGED = T.StructType([T.StructField("payload", T.BinaryType()), *metric_fields()])
-"""What the stage emits: rows with results, packed, and one row of metrics."""
+STAGED = T.StructType(
+    [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType()), *metric_fields()]
+)
+"""What the stage emits: rows with results, or with jobs for tasks, packed, and one row of metrics."""
+
+READY = -1
+"""The task of what is a result already."""
 
 MOST_ROWS = 1 << 16
 """Results per packed row: what a task that unpacks holds at once."""
@@ -69,14 +78,15 @@ class ShardProcessor(StatefulProcessor):
         if shard not in self._plan.shards:
             raise StateError(
                 f"The checkpoint has a shard {shard} that the query, with {len(self._plan.shards)} shards, has not. "
-                "Set spark.sql.shuffle.partitions back to what it was, or start with a new checkpoint location."
+                "Set spark.sql.shuffle.partitions, or the workers of .parallel(), back to what they were, or start "
+                "with a new checkpoint location."
             )
-        store = PaneStore(self._plan, self._query, shard, self._state, _CACHE)
+        plan = _plan_of(self._plan, shard)
+        store = PaneStore(plan, self._query, shard, self._state, _CACHE)
         known, before = store.header.version != "", store.header.watermark // 1000
         now = timers.getCurrentWatermarkInMs()
-        stage = WindowStage(self._plan, store)
-        for batch in _finished(self._finish, stage.advance(arrived, now * 1000)):
-            yield from _frames(batch)
+        stage = WindowStage(plan, store)
+        yield from _frames(plan, shard, _finished(self._finish, stage.advance(arrived, now * 1000)), stage.metrics)
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
@@ -87,8 +97,15 @@ class ShardProcessor(StatefulProcessor):
             load.done()
 
 
-def _finished(finish: Finish | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches if finish is None else finish.run(batches)
+def _finished(finish: Finish | None, told: Iterator[pa.RecordBatch | Job]) -> Iterator[pa.RecordBatch | Job]:
+    if finish is None:
+        return told
+    return finish.run(batch for batch in told if not isinstance(batch, Job))  # those who finish hand out no jobs
+
+
+def _plan_of(plan: Plan, shard: int) -> Plan:
+    """A shard is an active worker, or has some of the keys."""
+    return plan if plan.dealing is None else plan_of_worker(plan, plan.shards.index(shard))
 
 
 def shard_of_table(
@@ -98,10 +115,10 @@ def shard_of_table(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
-        metrics = ShardMetrics()
-        for batch in _finished(finish, answer_table(plan, arrived, metrics)):
-            for frame in _frames(batch):
-                yield _staged(frame)
+        metrics, shard = ShardMetrics(), arrived[0].shard
+        of_shard = _plan_of(plan, shard)
+        told = _finished(finish, advance_table(of_shard, arrived, metrics))
+        yield from map(_staged, _frames(of_shard, shard, told, metrics))
         yield _staged(_frame(None, metrics))
 
     return run
@@ -161,19 +178,42 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _frames(batch: pa.RecordBatch) -> Iterator[pd.DataFrame]:
+def _frames(
+    plan: Plan, shard: int, told: Iterable[pa.RecordBatch | Job], metrics: ShardMetrics
+) -> Iterator[pd.DataFrame]:
+    tasks = _tasks(plan, shard)
+    for each in told:
+        if isinstance(each, Job):
+            payload = each.pack()
+            metrics.job_bytes += len(payload)
+            yield _frame(payload, None, next(tasks))
+        else:
+            for payload in packed_rows(each):
+                yield _frame(payload, None)
+
+
+def _tasks(plan: Plan, shard: int) -> Iterator[int]:
+    """The tasks of a shard's jobs, one after the other, every shard from another one on."""
+    tasks = shard_ids(plan.workers.tasks)
+    first = plan.shards.index(shard) * len(tasks) // len(plan.shards)
+    yield from cycle(tasks[first:] + tasks[:first])
+
+
+def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """Results as what `unpacked` unpacks."""
     for begin in range(0, batch.num_rows, MOST_ROWS):
         part = batch.slice(begin, MOST_ROWS)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, part.schema) as writer:
             writer.write_batch(part)
-        yield _frame(sink.getvalue().to_pybytes(), None)
+        yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: ShardMetrics | None) -> pd.DataFrame:
-    return pd.DataFrame({"payload": pd.Series([payload], dtype=object), **metric_values(metrics)})
+def _frame(payload: bytes | None, metrics: ShardMetrics | None, task: int = READY) -> pd.DataFrame:
+    own = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
+    return pd.DataFrame({**own, **metric_values(metrics)})
 
 
 def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
-    columns = [pa.array(frame["payload"], pa.binary()), *(pa.array(frame[f.name], pa.int64()) for f in metric_fields())]
-    return pa.record_batch(columns, names=STAGED.names)
+    own = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
+    return pa.record_batch([*own, *(pa.array(frame[f.name], pa.int64()) for f in metric_fields())], names=STAGED.names)

@@ -32,6 +32,7 @@ from muntin.shedding.shedder import Shedder
 from muntin.shedding.strata import Strata
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
+from muntin.workers.dealing import deal_out
 
 FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
@@ -203,17 +204,25 @@ class PaneStage:
     def _send(self, held: _Held) -> Iterator[PackedPanes]:
         plan = self._plan
         table = merge(plan.layout, held.tables) if held.tables else None
-        shares = split(table, len(plan.shards), plan) if table is not None else {}
+        shares, all_rows = {}, 0
+        if table is not None and plan.dealing is not None:
+            # Several workers get the same tuple, and one tells of it.
+            shares, all_rows = deal_out(plan, table), self._row_count(table)
+        elif table is not None:
+            shares = split(table, len(plan.shards), plan)
         for index, shard in enumerate(plan.shards):
             first = index == 0  # counts that belong to no key are told once
             share = shares.get(index)
             candidates = held.late_candidates.get(index)
             shed_rows = self._take_shed_rows() if first else 0
+            rows = all_rows * first
+            if share is not None and plan.dealing is None:
+                rows = self._row_count(share)
             if share is None and not plan.streaming and not first:
                 continue
             yield PackedPanes(
                 shard=shard,
-                rows=(0 if share is None else self._row_count(share)) + (0 if self._by_concept else shed_rows),
+                rows=rows + (0 if self._by_concept else shed_rows),
                 bad_rows=held.bad_rows if first else 0,
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),

@@ -26,6 +26,8 @@ from muntin.sampling.windows import ApproximateWindows
 from muntin.shedding.windows import ShedWindows
 from muntin.stages.pane_stage import PackedPanes
 from muntin.whole.windows import WholeWindows
+from muntin.workers.dealing import in_private_panes
+from muntin.workers.jobs import Job, computed, window_jobs
 
 
 @dataclass
@@ -48,6 +50,9 @@ class ShardMetrics:
     answer_bytes: int = 0
     exact_windows: int = 0
     approximate_windows: int = 0
+    jobs: int = 0
+    arrived_bytes: int = 0
+    job_bytes: int = 0
     sample_tuples: int = 0
     sample_bytes: int = 0
     shed_rows: int = 0
@@ -102,8 +107,10 @@ class WindowStage:
     store: PaneStore
     metrics: ShardMetrics = field(default_factory=ShardMetrics)
 
-    def advance(self, arrived: Iterable[PackedPanes], watermark: int) -> Iterator[pa.RecordBatch]:
+    def advance(self, arrived: Iterable[PackedPanes], watermark: int) -> Iterator[pa.RecordBatch | Job]:
         """Take in what arrived, answer the windows that the watermark (in microseconds) closes, commit.
+
+        Where workers are agnostic, the windows are not answered but handed out as jobs.
 
         A row counts for a window unless that window's end was at or before the watermark of the batch before this
         one: `closed`. The shard hears of every batch in which the watermark moved, so that is what its header says.
@@ -125,11 +132,10 @@ class WindowStage:
             paused = pause.is_on(now.settled)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
-            for batch in answers(self.plan, taken, closed, now, whole, drift):
-                told_batch = best(self.plan, batch)
+            for told_part, results in self._told(taken, closed, now, whole, drift):
                 self.metrics.answer_nanoseconds += perf_counter_ns() - begin
-                counted = replace(counted, results=counted.results + batch.num_rows)
-                yield told_batch
+                counted = replace(counted, results=counted.results + results)
+                yield told_part
                 begin = perf_counter_ns()
             self.metrics.answer_bytes = 0 if whole is None else whole.read_bytes
             if whole is not None and whole.shed is not None:
@@ -163,6 +169,18 @@ class WindowStage:
             self.metrics.drift_apart, self.metrics.drift_total = drift.apart, drift.total
             self.store.keep_last_windows(drift.last)
 
+    def _told(
+        self, taken: Taken, closed: Marks, now: Marks, whole: WholeWindows | None, drift: DriftMeter | None
+    ) -> Iterator[tuple[pa.RecordBatch | Job, int]]:
+        """Results or jobs, each with how many windows or results it stands for."""
+        if self.plan.workers.model == "agnostic":
+            for job in window_jobs(self.plan, taken.table, closed, now, whole):
+                self.metrics.jobs += 1
+                yield job, len(job)
+        else:
+            for batch in answers(self.plan, taken, closed, now, whole, drift):
+                yield best(self.plan, batch), batch.num_rows
+
     def _now(self, arrived: Sequence[PackedPanes], closed: Marks, watermark: int) -> Marks:
         """Every task tells every shard the latest time that it has seen, so all shards settle alike."""
         watermark = max(watermark, closed.watermark)
@@ -184,7 +202,9 @@ class WindowStage:
             shed_rows += each.shed_rows
             self.metrics.shed_rate = max(self.metrics.shed_rate, each.shed_rate)
             if each.panes is not None:
-                table, too_late = open_rows(packed.unpack(self.plan.layout, each.panes), self.plan, closed)
+                self.metrics.arrived_bytes += len(each.panes)
+                received = in_private_panes(self.plan, packed.unpack(self.plan.layout, each.panes))
+                table, too_late = open_rows(received, self.plan, closed)
                 late_rows += too_late
                 if table.size:
                     tables.append(table)
@@ -359,7 +379,14 @@ ALL_TIMES = Marks.at(ALWAYS), Marks.at(NEVER_MORE)
 def answer_table(
     plan: Plan, arrived: Iterable[PackedPanes], metrics: ShardMetrics | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """All windows of one shard of a table, which has no watermark: nothing is late and every window closes."""
+    """Results of all windows of one shard of a table."""
+    yield from computed(plan, advance_table(plan, arrived, metrics))
+
+
+def advance_table(
+    plan: Plan, arrived: Iterable[PackedPanes], metrics: ShardMetrics | None = None
+) -> Iterator[pa.RecordBatch | Job]:
+    """The same, or jobs: a table has no watermark, so that nothing is late and every window closes."""
     metrics = metrics or ShardMetrics()
     tables, shard = [], plan.shards[0]
     for each in arrived:
@@ -370,7 +397,8 @@ def answer_table(
         metrics.shed_rows += each.shed_rows
         metrics.shed_rate = max(metrics.shed_rate, each.shed_rate)
         if each.panes is not None:
-            tables.append(packed.unpack(plan.layout, each.panes))
+            metrics.arrived_bytes += len(each.panes)
+            tables.append(in_private_panes(plan, packed.unpack(plan.layout, each.panes)))
     if tables:
         taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
         assert taken is not None, "there are tables"
@@ -379,6 +407,12 @@ def answer_table(
         if plan.sampling is not None:
             sampled = SampleStore(plan, plan.shards.index(shard), taken.table, ShardSamples.none(plan), ALL_TIMES[0])
         whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
+        if plan.workers.model == "agnostic":
+            for job in window_jobs(plan, taken.table, *ALL_TIMES, whole):
+                metrics.jobs += 1
+                metrics.results += len(job)
+                yield job
+            return
         for batch in answers(plan, taken, *ALL_TIMES, whole):
             metrics.results += batch.num_rows
             yield best(plan, batch)
@@ -393,7 +427,7 @@ def answer_table(
 def late_results(plan: Plan, rows: pa.Table, closed: Marks) -> list[pa.RecordBatch]:
     """Rows that count nowhere, as results without a window: the keys, and the whole row in `late`."""
     times = np.asarray(rows.column(plan.time).cast(pa.int64()))
-    late = rows.filter(pa.array(closed.too_late(times, plan.windows)))
+    late = rows.filter(pa.array(closed.too_late(times, plan.all_windows)))
     assert plan.late_row is not None
     schema = plan.result_schema
     batches = []

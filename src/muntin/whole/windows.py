@@ -34,7 +34,7 @@ OfHeld: TypeAlias = Callable[[Held], pa.Array]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Windows that are answered together: which of the answers, the tuples they are ranges of, and the ranges."""
 
     answers: Int64Array
@@ -79,7 +79,7 @@ class WholeWindows:
             return {}
         found: dict[str, list[pa.Array]] = {name: [] for name in functions}
         places = []
-        for part in self._parts(family, answers):
+        for part in self.parts(family, answers):
             places.append(part.answers)
             for name, function in functions.items():
                 found[name].append(function(part.held))
@@ -94,7 +94,7 @@ class WholeWindows:
         applied = self._plan.applied
         assert isinstance(applied, Applied), "a join has pairs instead"
         windows, tables = [], [applied.schema.empty_table()]
-        for part in self._parts(family, answers):
+        for part in self.parts(family, answers):
             names = list(applied.columns)
             given = pa.table(self._given(part.held.tuples, names), names=names)
             counts, rows = applied.over(
@@ -110,7 +110,7 @@ class WholeWindows:
 
     def pairs(self, product: Product, family: Family, answers: Answers) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
         """The pairs of a join: which window each is of, and the columns. There may be very many: some at a time."""
-        for part in self._parts(family, answers):
+        for part in self.parts(family, answers):
             names = list(product.columns)
             given = pa.record_batch(self._given(part.held.tuples, names), names=names)
             for of_pair, pairs in product.pieces(given, part.held.begin, part.held.end):
@@ -138,7 +138,8 @@ class WholeWindows:
         keys = {name: self._table.keys.column(name)[code].as_py() for name in self._plan.keys}
         return f" of key {keys}" if keys else ""
 
-    def _parts(self, family: Family, answers: Answers) -> Iterator[_Part]:
+    def parts(self, family: Family, answers: Answers) -> Iterator[Part]:
+        """The windows with their tuples: of each model by itself, and of as many keys at a time as memory allows."""
         for of_keys in self._key_groups(family, answers):
             if of_keys is None:
                 chosen = np.arange(len(answers.key))
@@ -153,7 +154,7 @@ class WholeWindows:
             for model in np.unique(answers.model[chosen]):
                 at = chosen[answers.model[chosen] == model]
                 begin, end = self._ranges(index, answers.take(at))
-                yield _Part(at, Held(tuples, begin, end))
+                yield Part(at, Held(tuples, begin, end))
 
     def _ranges(self, index: LeafIndex, answers: Answers) -> tuple[Int64Array, Int64Array]:
         if answers.from_end is None:
