@@ -87,11 +87,11 @@ def test_files_are_in_the_order_of_batches(tmp_path: Path) -> None:
     assert [path.name[:4] for path in files] == ["0000"] * FILES_PER_BATCH + ["0001"] * FILES_PER_BATCH
 
 
-def report(rows: int, **metrics: int) -> dict[str, object]:
+def report(arrived: int, **metrics: int) -> dict[str, object]:
     calls = {"count": 4, "sum": 2_000_000_000, "max": 900_000_000}
     return {
         "batchId": 0,
-        "numInputRows": rows,
+        "numInputRows": arrived,
         "durationMs": {"triggerExecution": 1500},
         "observedMetrics": {"muntin": {**dict.fromkeys(NAMES, 0), **metrics}, "calls": calls},
     }
@@ -105,7 +105,9 @@ class Report(dict[str, object]):
 
 def test_reports_of_spark() -> None:
     reports = [Report(report(rows)) for rows in (5, 0, 6)]
-    reports.append(Report(report(7, rows=7, results=4, answer_nanoseconds=10**8, arrived_bytes=50, jobs=2, job_bytes=30)))
+    reports.append(
+        Report(report(7, rows=7, results=4, answer_nanoseconds=10**8, arrived_bytes=50, jobs=2, job_bytes=30))
+    )
     (batch,) = batches_of(reports, warm_up=2)
     assert batch == Batch(1.5, 7, 4, 2.0, 0.9, 0.1, 50, 2, 30)
     run = Run((batch, replace(batch, seconds=0.5)))
@@ -151,7 +153,7 @@ def test_what_is_shown_without_a_target() -> None:
     (chunks,) = records.of_chunks("w", {records.AUTOMATIC: made(10), 500: made(9)}, 2_000)
     assert chunks.ratio == pytest.approx(0.9)
     (rate,) = records.of_rates("w", {200_000: made(10)}, 40)
-    assert (rate.ratio, rate.baseline) == (pytest.approx(0.25), 40)
+    assert rate.ratio == pytest.approx(0.25)
     assert "4 workers" in rate.note
     (by_tuple,) = records.of_tuples({(1, 4_000): made(10)}, 200_000)
     assert by_tuple.ratio == pytest.approx(0.2)

@@ -1,8 +1,8 @@
 """Workers for windows, active and agnostic: results/s, window latency, skew, bytes (sliding windows, figures 11 to 16).
 
-The query is the paper's: a polynomial is fitted to every window of a stream of quotes, all of one key. What a window's
-latency is here, T_calc in the paper, is the mean time of one call of that function; its worker runs it elsewhere, so the
-results carry it. The first batches, in which windows fill up, do not count.
+The query is the paper's: a polynomial is fitted to every window of a stream of quotes, all of one key. The latency of a
+window, T_calc in the paper, is the mean time of one call of that function; results carry it, as it runs in processes of
+Spark's. The first batches, in which windows fill up, do not count.
 """
 
 from __future__ import annotations

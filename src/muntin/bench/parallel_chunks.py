@@ -21,7 +21,7 @@ class StaticPlan(Plan):
     static_length: int = 0
 
     @property
-    def chunk_length(self) -> int | None:  # type: ignore[override]  # what is cached there is a constant here
+    def chunk_length(self) -> int | None:
         return self.static_length
 
 

@@ -50,7 +50,7 @@ def bursts(sizes: Sequence[Sequence[int]], length: int) -> Iterable[pa.Table]:
 def heavy_tailed(windows: int, mean: int, spread: float, seed: int) -> Int64Array:
     """How many quotes the windows have: lognormal, as bursts at the open of a market are, around a mean."""
     drawn: Float64Array = np.random.default_rng(seed).lognormal(0, spread, windows)
-    return np.maximum(drawn * mean / drawn.mean(), 10).astype(np.int64)
+    return np.asarray(np.maximum(drawn * mean / drawn.mean(), 10), dtype=np.int64)
 
 
 def periodic(windows: int, mean: int, period: int, times: int) -> Int64Array:

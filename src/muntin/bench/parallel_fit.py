@@ -20,7 +20,7 @@ SCHEMA = "price double, trend double, tuples long, nanoseconds long"
 class Fit:
     """Section 5.1 of the paper. Of polynomials of several degrees, the best by Akaike's criterion is taken."""
 
-    degrees: tuple[int, ...] = (3,)
+    degrees: tuple[int, ...] = (2,)
 
     def __call__(self, window: pa.Table) -> pa.Table:
         begun = perf_counter_ns()
@@ -41,8 +41,11 @@ class Fit:
 def _fitted(place: Float64Array, prices: Float64Array, degree: int) -> Float64Array:
     begin = np.zeros(degree + 1)
     begin[0] = prices[-1]
-    found = least_squares(lambda coefficients: polynomial.polyval(place, coefficients) - prices, begin, method="lm")
-    return np.asarray(found.x)
+
+    def off(coefficients: Float64Array) -> Float64Array:
+        return np.asarray(polynomial.polyval(place, coefficients) - prices)
+
+    return np.asarray(least_squares(off, begin, method="lm").x)
 
 
 def _criterion(place: Float64Array, prices: Float64Array, coefficients: Float64Array) -> float:

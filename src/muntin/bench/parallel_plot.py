@@ -1,4 +1,4 @@
-"""The picture of the parallel benchmark: after the paper's figures 11 to 16, and what skew and batches of windows do."""
+"""The picture of the parallel benchmark: after the paper's figures 11 to 16, with skew and batches of windows."""
 
 from __future__ import annotations
 

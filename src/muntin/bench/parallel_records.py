@@ -88,9 +88,7 @@ def of_chunks(title: str, runs: Mapping[int, Run], automatic: int) -> list[Recor
 
 def of_rates(title: str, runs: Mapping[int, Run], wanted: float) -> list[Record]:
     """Figure 14."""
-    return [
-        _reached(f"{title}, agnostic, 2 workers at {rate:,} quotes/s", run, wanted) for rate, run in runs.items()
-    ]
+    return [_reached(f"{title}, agnostic, 2 workers at {rate:,} quotes/s", run, wanted) for rate, run in runs.items()]
 
 
 def of_tuples(runs: Mapping[tuple[int, int], Run], rate: int) -> list[Record]:
@@ -109,8 +107,8 @@ def _reached(title: str, run: Run, wanted: float) -> Record:
         ratio=run.usual / wanted,
         target=None,
         baseline_name="results/s wanted",
-        note=f"{_rates(run)}, T_calc {ms(run.latency)}; the calls alone keep {ceil(wanted * run.latency)} workers busy; "
-        f"{run.told}",
+        note=f"{_rates(run)}, T_calc {ms(run.latency)}; {run.told}; for all of them, the calls alone need "
+        f"{_workers(ceil(wanted * run.latency))}",
     )
 
 
