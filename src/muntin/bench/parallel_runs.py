@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -37,7 +37,7 @@ class Setting:
     workers: int = 2
     batch: int | None = None
     """Consecutive windows that an active worker gets."""
-    compute: Fit | str = field(default_factory=Fit)
+    compute: Fit | Literal["last", "mean"] = field(default_factory=Fit)
     """The fit; "last", a function that takes no time; or "mean", which partial results answer."""
     by_key: bool = False
     chunk: int | None = None
@@ -50,7 +50,6 @@ class Setting:
         elif self.compute == "last":
             query = query.apply(last, "price double", columns=["value"])
         else:
-            assert isinstance(self.compute, Fit)
             query = query.apply(self.compute, SCHEMA, columns=["ts", "value"])
         if self.model is not None:
             query = query.parallel(self.model, self.workers, batch=self.batch, skewed=self.by_key)
