@@ -1,11 +1,12 @@
-# make demo    see it work, beside plain Spark
-# make test    lint, types and all tests
+# make demo     see it work, beside plain Spark
+# make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
+# make test     lint, types and all tests
 
 VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo test lint bench pictures test-oldest clean
+.PHONY: help setup demo trading test lint bench pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -16,6 +17,9 @@ $(VENV)/.ready: pyproject.toml scripts/setup
 
 demo: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin demo
+
+trading: setup
+	@$(WITH_JAVA) $(VENV)/bin/python -m examples.trading $(ARGS)
 
 test: setup lint
 	$(WITH_JAVA) $(VENV)/bin/pytest -n 2 --dist worksteal
@@ -38,4 +42,4 @@ test-oldest: $(OLDEST)/.ready
 	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results dist
+	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results dist

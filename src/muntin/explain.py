@@ -60,9 +60,9 @@ def _workers(query: Query, plan: Plan) -> list[str]:
     if query.parallelism is None:
         few = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
         return [f"Workers: keyed; every key belongs to one shard{few}."]
-    from muntin.spark.session import partitions  # only what is bound to a session knows how many
+    from muntin.spark.session import most_workers  # only what is bound to a session knows how many
 
-    workers = query.workers(partitions(query.source.frame.sparkSession))
+    workers = query.workers(lambda: most_workers(query.source.frame.sparkSession))
     count = f"{workers.count} worker{'s' * (workers.count != 1)}"
     lines = [f"Workers: {workers.model}, {count}; {workers.why}."]
     if workers.model == "active":

@@ -275,8 +275,8 @@ class Query:
         self.check_complete()
         print(explanation(self))
 
-    def workers(self, partitions: int) -> Workers:
-        """How the query is spread, in a session with so many shuffle partitions."""
+    def workers(self, most: Callable[[], int]) -> Workers:
+        """How the query is spread; `most` tells how many workers there are if the user does not."""
         if self.parallelism is None:
             return KEYED
         plan = self.plan([0])
@@ -286,7 +286,7 @@ class Query:
             keyed=bool(self.by),
             incremental=not plan.keeps_chunks,
             approximate=self.approximation is not None,
-            partitions=partitions,
+            cores=most(),
         )
 
     def plan(self, shards: Sequence[int], workers: Workers = KEYED) -> Plan:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -23,7 +24,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "active": {"model": "active", "workers": 3},
     "active in batches": {"model": "active", "workers": 2, "batch": 4},
     "agnostic": {"model": "agnostic"},
-    "agnostic, one worker": {"model": "agnostic", "workers": 1},
     "auto": {"skewed": True},
 }
 
@@ -72,22 +72,26 @@ def test_all_models_give_the_same_on_a_table(files: Feed) -> None:
         assert found, name
 
 
-@pytest.mark.parametrize("name", ["active in batches", "agnostic"])
-def test_a_stream_gives_the_same_and_goes_on_after_a_restart(spark: SparkSession, here: Path, name: str) -> None:
+def test_streams_give_the_same_and_go_on_after_a_restart(spark: SparkSession, here: Path) -> None:
     source = Feed(spark, here / "in", SCHEMA)
     source.add(made(0), made(60))
-    run(query(source.stream(), **MODELS[name]).to_df(), here)
-    source.add(made(50, rows=200), made(120), made(1000, rows=1))  # some are late
-    told = muntin.progress(run(query(source.stream(), **MODELS[name]).to_df(), here))
-    plain = here / "plain"
-    plain.mkdir()
-    frame = query(source.stream()).to_df()
-    expected = muntin.progress(run(frame, plain))
-    assert_same(by_window(results(spark, frame, here)), by_window(results(spark, frame, plain)))
-    assert (told.rows, told.late_rows, told.results) == (expected.rows, expected.late_rows, expected.results)
-    assert 0 < told.late_rows < 200
-    assert told.arrived_bytes > 0
-    assert (told.jobs > 0) == (told.job_bytes > 0) == (name == "agnostic")
+    models = ["active in batches", "agnostic"]
+    for name in models:
+        (here / name).mkdir()
+        run(query(source.stream(), **MODELS[name]).to_df(), here / name)
+    late = made(0, rows=500)
+    source.add(late.filter(pc.less(late["t"].cast(pa.int64()), 25_000_000)), made(1000, rows=1))
+    plain = query(source.stream()).to_df()
+    expected = muntin.progress(run(plain, here))
+    assert 100 < expected.late_rows < 500
+    for name in models:
+        finished = run(query(source.stream(), **MODELS[name]).to_df(), here / name)
+        told = muntin.progress(finished)
+        assert_same(by_window(results(spark, plain, here / name)), by_window(results(spark, plain, here)))
+        assert (told.rows, told.late_rows, told.results) == (expected.rows, expected.late_rows, expected.results)
+        observed = [each["observedMetrics"]["muntin"] for each in finished.recentProgress]
+        assert sum(each["arrived_bytes"] for each in observed) > 0
+        assert (sum(each["job_bytes"] for each in observed) > 0) == (name == "agnostic")
 
 
 def fitted(window: pa.Table) -> pa.Table:
@@ -110,18 +114,18 @@ def test_a_function_without_keys_uses_all_workers(files: Feed) -> None:
         assert max(sizes) < len(expected)
 
 
-@pytest.mark.parametrize("name", ["keyed", "active", "agnostic"])
-def test_ordered_results_come_in_one_order(spark: SparkSession, here: Path, files: Feed, name: str) -> None:
-    ordered = query(files.table(), **MODELS[name], ordered=True).to_df().collect()
-    places = [(row.window.end, row.window.start) for row in ordered]
-    assert places == sorted(places)
-    assert_same(by_window(ordered), by_window(query(files.table()).to_df().collect()))
+def test_ordered_results_come_in_one_order(here: Path, files: Feed) -> None:
+    for name in ("keyed", "active", "agnostic"):
+        ordered = query(files.table(), **MODELS[name], ordered=True).to_df().collect()
+        places = [(row.window.end, row.window.start) for row in ordered]
+        assert places == sorted(places)
+        assert len(places) > 300
     batches: list[list[Row]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
         batches.append(batch.collect())
 
-    stream = query(files.stream(), **MODELS[name], ordered=True).to_df()
+    stream = query(files.stream(), model="agnostic", ordered=True).to_df()
     stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(here / "c")).trigger(
         availableNow=True
     ).start().awaitTermination()
@@ -146,7 +150,9 @@ def test_samples_go_with_active_workers(files: Feed) -> None:
     exact = keyed(base.to_df().collect())
     found = keyed(base.approximate(500, 0.1).parallel(model="active").to_df().collect())
     assert found.keys() == exact.keys()
-    assert {each["quality"]["mode"] for each in found.values()} == {"approximate"}
+    judged = [each for each in found.values() if each["quality"]["size"] > 1000]
+    assert len(judged) > 10
+    assert {each["quality"]["mode"] for each in judged} == {"approximate"}
     assert all(abs(each["middle"] - exact[key]["middle"]) < 20 for key, each in found.items())
 
 
@@ -161,7 +167,7 @@ def test_compressed_chunks_and_late_rows_go_with_agnostic_workers(spark: SparkSe
     assert len(late) == told.late_rows > 0
     over = muntin.over(source.table(), W.sliding("30 seconds", "5 seconds"), time="t", by="k")
     table = over.agg(middle=A.median("x"))
-    in_time = {key: each for key, each in keyed(table.to_df().collect(), "k").items() if key[0].minute >= 1}
+    in_time = {key: each for key, each in keyed(table.to_df().collect(), "k").items() if key[0].minute in (1, 2)}
     ours = keyed([row for row in rows if row.late is None], "k")
     judged = [key for key in ours if key in in_time]
     assert len(judged) > 30

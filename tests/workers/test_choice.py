@@ -26,7 +26,7 @@ def chosen(
         keyed=keyed,
         incremental=incremental,
         approximate=approximate,
-        partitions=2,
+        cores=2,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import uuid
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -30,7 +30,7 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
     partitions = session.partitions(spark)
-    workers = query.workers(partitions)
+    workers = query.workers(partial(session.most_workers, spark))
     # An emitter has some of the keys, as a keyed worker has: it is the tasks behind it that are counted.
     shards = partitions if workers.count is None or workers.model == "agnostic" else workers.count
     plan = query.plan(shard_ids(partitions, shards), workers)
@@ -39,6 +39,9 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
     each_packed = [_packed(query, plan, frame, delay, identity) for frame, delay in inputs]
     packed_rows = reduce(lambda first, second: first.union(second), each_packed)
+    if workers.count is not None and not query.source.streaming:
+        # Spark would join small partitions of a table to one task. How small they are says nothing of the work.
+        packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
     if query.source.streaming:
         atexit.register(forget, identity)

@@ -72,6 +72,12 @@ def partitions(spark: SparkSession) -> int:
     return int(spark.conf.get(PARTITIONS, str(_SPARKS_DEFAULT_PARTITIONS)) or _SPARKS_DEFAULT_PARTITIONS)
 
 
+def most_workers(spark: SparkSession) -> int:
+    """How many workers there are if nobody says: one per partition, or per core where the session says nothing."""
+    found = partitions(spark)
+    return min(found, _cores(spark)) if found == _SPARKS_DEFAULT_PARTITIONS else found
+
+
 def _cores(spark: SparkSession) -> int:
     """How many tasks run at once. A Connect session has no context to ask, but spreads a range over its cores."""
     spread = spark.range(0, 4096).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last"))

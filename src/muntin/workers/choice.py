@@ -28,15 +28,15 @@ def choose(
     keyed: bool,
     incremental: bool,
     approximate: bool,
-    partitions: int,
+    cores: int,
 ) -> Workers:
     """`incremental` if partial results answer every window; `approximate` if samples may."""
     check(parallel, windows, approximate=approximate)
-    model, why = _model(parallel, windows, keyed, incremental, approximate, parallel.workers or partitions)
-    count = parallel.workers or partitions
+    model, why = _model(parallel, windows, keyed, incremental, approximate, parallel.workers or cores)
+    count = parallel.workers or cores
     batch = parallel.batch or (_batch(windows) if incremental else 1)
     # Fewer workers than cores are a wish for less: that many tasks, and no more.
-    tasks = count if count < partitions else count * TASKS_PER_WORKER
+    tasks = count if count < cores else count * TASKS_PER_WORKER
     return Workers(model, count, batch if model == "active" else 1, tasks, parallel.ordered, why)
 
 
