@@ -140,12 +140,12 @@ def test_verdicts_on_models() -> None:
 
 
 def test_verdicts_on_skew() -> None:
-    sizes = [[900, 100], [700, 300]]
+    sizes = [[900, 100], [300, 700]]
     runs: dict[Model, Run] = {"active": made(10), "agnostic": made(12.5)}
     skew = records.of_skew("w", runs, sizes)
     assert skew.ratio == pytest.approx(1.25)
     assert skew.meets
-    assert "80% of them" in skew.note
+    assert "has 80%" in skew.note
     assert records.of_skew("w", {**runs, "agnostic": made(11)}, sizes).meets is False
 
 

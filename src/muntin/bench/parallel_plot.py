@@ -96,7 +96,7 @@ def _skewed(axes: Any, skewed: Mapping[str, Mapping[Model, Run]]) -> None:
 
 
 def _sent(axes: Any, sent: Mapping[str, Mapping[str, Run]]) -> None:
-    names = [f"{how}\n{kind}" for kind, runs in sent.items() for how in runs]
+    names = [f"{how}\n{kind}".replace(", ", ",\n") for kind, runs in sent.items() for how in runs]
     heights = [run.bytes_per_window for runs in sent.values() for run in runs.values()]
     inks = [AGNOSTIC if how == "agnostic" else ACTIVE for runs in sent.values() for how in runs]
     _bars(axes, names, heights, inks)
