@@ -12,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from rich.progress import Progress
 
 from muntin import aggregates as A
+from muntin import windows as W
 from muntin.bench import parallel_data as data
 from muntin.bench import parallel_records as records
 from muntin.bench.core import plan_of, replay
@@ -21,10 +24,13 @@ from muntin.bench.data_sets import BEGIN, SECOND, TIME, DataSet
 from muntin.bench.parallel_chunks import static_plan
 from muntin.bench.parallel_fit import Fit, last
 from muntin.bench.parallel_plot import Picture, draw
-from muntin.bench.parallel_runs import Batch, Run, batches_of
+from muntin.bench.parallel_runs import Batch, Run, Setting, batches_of, measure
+from muntin.bench.running import Running
 from muntin.bench.steady import EPOCH, FILES_PER_BATCH
 from muntin.spark.metrics import NAMES
 from muntin.workers.policy import Model
+
+WINDOW = W.sliding("1 second", "100 milliseconds")
 
 
 def window(times: list[int], values: list[float]) -> pa.Table:
@@ -188,3 +194,15 @@ def test_static_chunks_change_no_result(length: int) -> None:
     assert static_plan(plan, length).chunk_length == length != plan.chunk_length
     assert len(own.results) > 5
     assert own.results == static.results
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("setting", [Setting(WINDOW, "active"), Setting(WINDOW, "agnostic", chunk=30_000)])
+def test_a_run_on_spark(spark: SparkSession, tmp_path: Path, setting: Setting) -> None:
+    folder = data.write(tmp_path / "quotes", data.even(2_000, [1, 1, 1]))
+    run = measure(Running(spark, tmp_path, Progress(disable=True)), folder, setting, warm_up=2)
+    (batch,) = run.batches
+    assert (batch.rows, batch.results) == (2_000, 10)
+    assert 0 < batch.longest <= batch.calls
+    assert batch.arrived_bytes > 0
+    assert (batch.jobs > 0) == (batch.job_bytes > 0) == (setting.model == "agnostic")
