@@ -22,6 +22,10 @@ class Fit:
 
     degrees: tuple[int, ...] = (2,)
 
+    @property
+    def title(self) -> str:
+        return f"fits of degree {', '.join(map(str, self.degrees))}"
+
     def __call__(self, window: pa.Table) -> pa.Table:
         begun = perf_counter_ns()
         times = window["ts"].cast(pa.int64()).to_numpy()

@@ -79,7 +79,7 @@ def of_chunks(title: str, runs: Mapping[int, Run], automatic: int) -> list[Recor
             target=None,
             baseline_name="results/s automatic",
             note=f"{_rates(run)}, T_calc {ms(run.latency)}, the emitter {ms(run.emitter)} a window; automatic, of "
-            f"{automatic:,} tuples: {_rates(own)}, {ms(own.latency)}, {ms(own.emitter)}",
+            f"{automatic:,} tuples: {_rates(own)}, {ms(own.latency)}, {ms(own.emitter)}; {run.told}",
         )
         for tuples, run in runs.items()
         if tuples != AUTOMATIC

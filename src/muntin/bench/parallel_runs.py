@@ -43,6 +43,10 @@ class Setting:
     chunk: int | None = None
     """The length of chunks in microseconds, where it is not for Muntin to say."""
 
+    @property
+    def computed(self) -> str:
+        return self.compute if isinstance(self.compute, str) else self.compute.title
+
     def on(self, frame: DataFrame) -> DataFrame:
         query = muntin.over(frame, self.window, time="ts", watermark=DELAY, by=("key",) if self.by_key else ())
         if self.compute == "mean":
@@ -89,9 +93,11 @@ class Run:
     """Steady batches of one setting, of one run or of several."""
 
     batches: tuple[Batch, ...] = ()
+    computed: str = ""
+    """What of every window: the parts have fits of different cost, so that latencies differ between them."""
 
     def __add__(self, other: Run) -> Run:
-        return replace(self, batches=self.batches + other.batches)
+        return replace(other, batches=self.batches + other.batches)
 
     @property
     def fastest(self) -> float:
@@ -131,10 +137,10 @@ class Run:
     @property
     def told(self) -> str:
         """For a note."""
-        each = self.batches[0]
+        each, count = self.batches[0], len(self.batches)
         return (
-            f"{len(self.batches)} batches of about {each.rows:,} quotes and {each.results:,} windows, "
-            f"{fmean(batch.seconds for batch in self.batches):.2f} s each"
+            f"{count} batch{'es' * (count > 1)} of about {each.rows:,} quotes and {each.results:,} windows, "
+            f"{fmean(batch.seconds for batch in self.batches):.2f} s each; {self.computed}"
         )
 
 
@@ -148,7 +154,7 @@ def measure(running: Running, folder: Path, setting: Setting, warm_up: int) -> R
         measured = running.measure(setting.on(stream(spark, folder)), warm_up)
     finally:
         spark.conf.set(PARTITIONS, before)
-    return Run(batches_of(measured.query.recentProgress, warm_up))
+    return Run(batches_of(measured.query.recentProgress, warm_up), setting.computed)
 
 
 def batches_of(reports: Sequence[Any], warm_up: int) -> tuple[Batch, ...]:
