@@ -30,8 +30,6 @@ from muntin.bench.steady import EPOCH, FILES_PER_BATCH
 from muntin.spark.metrics import NAMES
 from muntin.workers.policy import Model
 
-WINDOW = W.sliding("1 second", "100 milliseconds")
-
 
 def window(times: list[int], values: list[float]) -> pa.Table:
     return pa.table({"ts": pa.array(times).cast(TIME), "value": values})
@@ -197,12 +195,13 @@ def test_static_chunks_change_no_result(length: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("setting", [Setting(WINDOW, "active"), Setting(WINDOW, "agnostic", chunk=30_000)])
-def test_a_run_on_spark(spark: SparkSession, tmp_path: Path, setting: Setting) -> None:
+def test_a_run_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    setting = Setting(W.sliding("1 second", "100 milliseconds"), "agnostic", chunk=30_000)
     folder = data.write(tmp_path / "quotes", data.even(2_000, [1, 1, 1]))
     run = measure(Running(spark, tmp_path, Progress(disable=True)), folder, setting, warm_up=2)
     (batch,) = run.batches
     assert (batch.rows, batch.results) == (2_000, 10)
     assert 0 < batch.longest <= batch.calls
     assert batch.arrived_bytes > 0
-    assert (batch.jobs > 0) == (batch.job_bytes > 0) == (setting.model == "agnostic")
+    assert batch.jobs > 0
+    assert batch.job_bytes > 0
