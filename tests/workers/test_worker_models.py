@@ -115,7 +115,7 @@ def jobs_of(plan: Plan, rows: Sequence[Row]) -> list[Job]:
 def test_a_job_has_what_its_windows_need_once() -> None:
     plan = make_plan([sliding(10, 1)], (), ["median_x", "sum_n"], workers=Workers("agnostic", 2, tasks=4))
     jobs = jobs_of(plan, [row(t) for t in range(100)])
-    assert [len(job) for job in jobs] == [29, 25, 25, 30]  # the first and the last windows hold less
+    assert [len(job) for job in jobs] == [29, 25, 26, 29]  # the first and the last windows hold less
     for job in jobs:
         assert job.table.tuples is not None
         times = job.table.tuples.time
@@ -132,6 +132,18 @@ def test_jobs_cost_about_the_same() -> None:
     costs = [len(job.table.tuples or ()) for job in jobs]
     assert sum(costs) == len(rows)
     assert max(costs) <= 1000 + len(rows) / 8
+
+
+def test_the_costliest_job_is_begun_first() -> None:
+    plan = make_plan([sliding(10, 10)], (), ["median_x"], workers=Workers("agnostic", 2, tasks=4))
+    sizes = [1, 3, 50, 2, 9, 30, 4, 8]
+    jobs = jobs_of(plan, [row(10 * at, n=i) for at, size in enumerate(sizes) for i in range(size)])
+    starts = [int(job.closing.answers.start.min()) for job in jobs]
+    assert starts == sorted(starts)  # they stay in window order
+    costs = {job.turn: len(job.table.tuples or ()) for job in jobs}
+    assert sorted(costs) == list(range(len(jobs)))
+    assert [costs[turn] for turn in sorted(costs)] == sorted(costs.values(), reverse=True)
+    assert max(costs.values()) <= 50 + 4
 
 
 def test_a_hot_key_has_jobs_of_its_own() -> None:

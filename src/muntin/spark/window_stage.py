@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import cycle
 from typing import Any, Protocol
 
 import pandas as pd
@@ -186,17 +185,17 @@ def _frames(
         if isinstance(each, Job):
             payload = each.pack()
             metrics.job_bytes += len(payload)
-            yield _frame(payload, None, next(tasks))
+            yield _frame(payload, None, tasks[each.turn % len(tasks)])
         else:
             for payload in packed_rows(each):
                 yield _frame(payload, None)
 
 
-def _tasks(plan: Plan, shard: int) -> Iterator[int]:
-    """The tasks of a shard's jobs, one after the other, every shard from another one on."""
+def _tasks(plan: Plan, shard: int) -> list[int]:
+    """The tasks of a shard's jobs in their turn, every shard from another one on; Spark begins them in order."""
     tasks = shard_ids(plan.workers.tasks)
     first = plan.shards.index(shard) * len(tasks) // len(plan.shards)
-    yield from cycle(tasks[first:] + tasks[:first])
+    return tasks[first:] + tasks[:first]
 
 
 def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Int64Array, expand
+from muntin.arrays import Int64Array, expand, run_starts
 from muntin.families.family import Answers, Closing, Family
 from muntin.panes.marks import Marks
 from muntin.panes.packed import PLAIN, Kind, read_batches, read_table, seal, unseal, write_batch, write_table
@@ -39,6 +39,8 @@ class Job:
     family: int
     closing: Closing
     table: PaneTable
+    turn: int = 0
+    """When it is begun, among the jobs of a batch: the costliest first, so that what is left at the end is little."""
 
     def __len__(self) -> int:
         return len(self.closing.answers.key)
@@ -80,12 +82,15 @@ def _columns(closing: Closing) -> Iterator[tuple[str, Int64Array | None]]:
 
 def window_jobs(plan: Plan, table: PaneTable, closed: Marks, now: Marks, whole: WholeWindows | None) -> Iterator[Job]:
     """The emitter: all windows that close with this batch, as jobs of about the same cost."""
+    jobs = 0
     for number, family in enumerate(plan.families):
         after, until = family.mark(closed), family.mark(now)
         if until > after:
             for closing in family.closing(plan, table, after, until, numbered=plan.whole):
                 for part in _parts(plan, family, table, closing, whole):
-                    yield from (Job(number, *part.job(plan, chosen)) for chosen in part.runs(plan.workers.tasks))
+                    runs = list(part.runs(plan.workers.tasks))
+                    yield from (Job(number, *part.job(plan, chosen), jobs + turn) for chosen, turn in runs)
+                    jobs += len(runs)
 
 
 def _parts(
@@ -114,15 +119,16 @@ class _Windows:
     closing: Closing
     held: Held | None
 
-    def runs(self, tasks: int) -> Iterator[Int64Array]:
-        """Consecutive windows, in as many runs of the same cost as there are tasks."""
+    def runs(self, tasks: int) -> Iterator[tuple[Int64Array, int]]:
+        """Consecutive windows, in as many runs of about the same cost as there are tasks, and the turn of each."""
         answers = self.closing.answers
         order = np.lexsort((answers.key, answers.start, answers.end))
         cost = np.ones(len(order)) if self.held is None else 1.0 + (self.held.end - self.held.begin)[order]
         until = np.cumsum(cost)
-        runs = min(tasks, len(order))
-        cuts = np.searchsorted(until, until[-1] * np.arange(1, runs) / runs)
-        yield from (run for run in np.split(order, cuts) if len(run))
+        # A window goes where its middle is, so that one which is larger than a share has few others with it.
+        starts = run_starts((until - cost / 2) * min(tasks, len(order)) // until[-1])
+        turns = np.argsort(np.argsort(-np.add.reduceat(cost, starts), kind="stable"))
+        yield from zip(np.split(order, starts[1:]), turns.tolist(), strict=True)
 
     def job(self, plan: Plan, chosen: Int64Array) -> tuple[Closing, PaneTable]:
         """Some of the windows and what they need, with codes of keys and places of their own."""

@@ -1,0 +1,282 @@
+"""Workers for windows, active and agnostic: results/s, window latency, skew, bytes (sliding windows, figures 11 to 16).
+
+The query is the paper's: a polynomial is fitted to every window of a stream of quotes, all of one key. The latency of a
+window, T_calc in the paper, is the mean time of one call of that function; results carry it, as it runs in processes of
+Spark's. The first batches, in which windows fill up, do not count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from muntin import windows as W
+from muntin.bench import parallel_data as data
+from muntin.bench import parallel_records as records_of
+from muntin.bench.data_sets import SECOND
+from muntin.bench.parallel_fit import Fit
+from muntin.bench.parallel_plot import Picture, draw
+from muntin.bench.parallel_runs import Run, Setting, measure
+from muntin.bench.report import Record
+from muntin.bench.running import Draw, Running, run_benchmark
+from muntin.workers.policy import Model
+
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+RATE = 200_000
+COMPARED: tuple[Model, ...] = ("active", "agnostic")
+TWO = 2
+"""As many workers as the targets are for."""
+AUTOMATIC = 0
+"""Among the sizes of chunks."""
+STEP = 25
+"""Milliseconds that windows slide by where the rate changes."""
+BURST = SECOND // 2
+"""Microseconds of a window whose sizes are skewed."""
+FIT = Fit((1, 2, 3, 4))
+"""Takes about as long as the paper's, where 14 workers did 100 windows of 200,000 quotes a second."""
+SHORT = Fit((2,))
+"""Where it is not the workers that count."""
+LONG = Fit(tuple(range(1, 9)))
+"""Where windows do not overlap: it should cost more to fit a quote than to send it."""
+SPREAD, SEED = 1.5, 0
+"""Of heavy-tailed windows."""
+KEYS, HOT = 64, 0.8
+"""Keys where one is hot, and its share."""
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Time windows of figure 11."""
+
+    size: int
+    """Seconds."""
+    slide: int
+    """Milliseconds."""
+    length: float
+    """Seconds of quotes in a batch."""
+    fit: Fit
+
+    @property
+    def window(self) -> W.Window:
+        return W.sliding(f"{self.size} seconds", f"{self.slide} milliseconds")
+
+    @property
+    def title(self) -> str:
+        return f"{self.size} s by {self.slide} ms"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it to run."""
+
+    rate: int
+    """Quotes a second."""
+    rounds: int
+    """Runs in turn, where there is a target."""
+    sliding: tuple[Sliding, ...]
+    """The first is that of the targets."""
+    workers: tuple[int, ...]
+    """Besides one and two, for the first of them."""
+    chunks: tuple[int, ...]
+    """Tuples."""
+    rates: tuple[int, ...]
+    """In quotes a second."""
+    by_tuple: tuple[tuple[int, int], ...]
+    """Seconds, and every how many tuples."""
+    length: float
+    """Seconds of quotes in a batch of the other parts."""
+    skewed: int
+    """Windows of a batch."""
+    mean: int
+    """Quotes of the mean one of them."""
+
+
+FULL = Scale(
+    rate=RATE,
+    rounds=2,
+    sliding=(Sliding(1, 10, 2.0, FIT), Sliding(5, 50, 2.0, SHORT)),
+    workers=(3, 4),
+    chunks=(AUTOMATIC, 1_000, 5_000, 20_000),
+    rates=(200_000, 400_000, 600_000),
+    by_tuple=((1, 4_000), (2, 4_000), (3, 4_000), (3, 5_000), (3, 6_000)),
+    length=2.0,
+    skewed=24,
+    mean=40_000,
+)
+QUICK = Scale(
+    rate=RATE // 4,
+    rounds=1,
+    sliding=(Sliding(1, 50, 2.0, FIT),),
+    workers=(),
+    chunks=(AUTOMATIC, 5_000),
+    rates=(RATE // 4,),
+    by_tuple=((1, 4_000),),
+    length=1.0,
+    skewed=16,
+    mean=10_000,
+)
+
+
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
+"""Without these, glibc gives the memory of a call back and takes it again for the next one, in some processes and not
+in others, by the chance of what is where in memory: that doubles the time of a fit.
+"""
+
+
+def run(out: Path, quick: bool = False) -> int:
+    """Measure, compare, show and write; 0 if every target is met."""
+    scale = QUICK if quick else FULL
+    for name, value in MALLOC.items():
+        os.environ.setdefault(name, value)  # Spark's processes have it from this one
+    return run_benchmark("parallel", "Workers for windows", out, lambda running: _Bench(running, scale).run())
+
+
+class _Bench:
+    def __init__(self, running: Running, scale: Scale) -> None:
+        self._running = running
+        self._scale = scale
+        self._picture = Picture()
+        self._folders = 0
+
+    def run(self) -> tuple[list[Record], Draw]:
+        scale = self._scale
+        of_models = len(COMPARED) * (TWO * (scale.rounds + len(scale.sliding) - 1) + len(scale.workers))
+        others = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + 4 * scale.rounds + 6 + 2
+        self._running.steps(1 + of_models + others)
+        # The batch that closes the last windows has no rows, and so would not count.
+        self._running.spark.conf.set(NO_DATA_BATCHES, "false")
+        try:
+            self._warm_up()
+            records = [
+                *self._models(),
+                *self._chunks(),
+                *self._rates(),
+                *self._by_tuple(),
+                *self._skew(),
+                *self._bytes(),
+                *self._hot_key(),
+            ]
+        finally:
+            self._running.spark.conf.unset(NO_DATA_BATCHES)
+        return records, partial(draw, self._picture)
+
+    def _warm_up(self) -> None:
+        folder = self._files(data.even(self._scale.rate // 10, _lengths(1, 1)))
+        with self._running.step("warming up"):
+            for model in COMPARED:
+                measure(self._running, folder, Setting(W.sliding("1 second", "50 milliseconds"), model), warm_up=0)
+
+    def _files(self, batches: Iterable[pa.Table]) -> Path:
+        self._folders += 1
+        return data.write(self._running.place / f"quotes-{self._folders}", batches)
+
+    def _run(self, what: str, folder: Path, setting: Setting, warm_up: int = 2) -> Run:
+        with self._running.step(what):
+            return measure(self._running, folder, setting, warm_up)
+
+    def _models(self) -> list[Record]:
+        """Figure 11, with one and two workers in turn."""
+        scale, records = self._scale, []
+        for over in scale.sliding:
+            folder = self._files(data.even(scale.rate, _lengths(over.size, over.length)))
+            runs: dict[tuple[Model, int], Run] = {}
+            aimed = over is scale.sliding[0]
+            for workers in [1, TWO] * scale.rounds + list(scale.workers) if aimed else [1, TWO]:
+                for model in COMPARED:
+                    what = f"{over.title}: {model}, {workers} worker{'s' * (workers > 1)}"
+                    found = self._run(what, folder, Setting(over.window, model, workers, compute=over.fit))
+                    runs[model, workers] = runs.get((model, workers), Run()) + found
+            self._picture.models[over.title] = runs
+            records += records_of.of_models(over.title, runs, 1000 / over.slide, aimed)
+        return records
+
+    def _chunks(self) -> list[Record]:
+        """Figures 12 and 13."""
+        scale, over = self._scale, self._scale.sliding[0]
+        folder = self._files(data.even(scale.rate, _lengths(over.size, over.length)))
+        runs = {}
+        for tuples in scale.chunks:
+            what = f"{over.title}: chunks of {tuples:,} tuples" if tuples else f"{over.title}: chunks as they are"
+            chunk = tuples * SECOND // scale.rate if tuples else None
+            setting = Setting(over.window, compute=SHORT, chunk=chunk)
+            runs[tuples] = self._run(what, folder, setting)
+        self._picture.chunks = runs
+        return records_of.of_chunks(over.title, runs, over.slide * scale.rate // 1000)
+
+    def _rates(self) -> list[Record]:
+        """Figure 14."""
+        runs = {}
+        for rate in self._scale.rates:
+            folder = self._files(data.even(rate, _lengths(1, self._scale.length)))
+            setting = Setting(W.sliding("1 second", f"{STEP} milliseconds"), compute=SHORT)
+            runs[rate] = self._run(f"1 s by {STEP} ms at {rate:,} quotes/s", folder, setting)
+        self._picture.rates = runs
+        return records_of.of_rates(f"1 s by {STEP} ms", runs, 1000 / STEP)
+
+    def _by_tuple(self) -> list[Record]:
+        """Figures 15 and 16. These windows are settled with the batch that completes them."""
+        scale, runs = self._scale, {}
+        for size, every in scale.by_tuple:
+            folder = self._files(data.even(scale.rate, [size, scale.length]))
+            setting = Setting(W.slide_by_tuple(f"{size} seconds", every), compute=SHORT)
+            runs[size, every] = self._run(f"{size} s every {every:,} tuples", folder, setting, warm_up=1)
+        self._picture.by_tuple = runs
+        return records_of.of_tuples(runs, scale.rate)
+
+    def _skew(self) -> list[Record]:
+        scale, records = self._scale, []
+        cases = {
+            "every other window is 10 times larger": data.periodic(4 * scale.skewed, scale.mean, TWO, 10),
+            "heavy-tailed windows": data.heavy_tailed(6 * scale.skewed, scale.mean, SPREAD, SEED),
+        }
+        for title, sizes in cases.items():
+            of_batches = [sizes[at : at + scale.skewed].tolist() for at in range(0, len(sizes), scale.skewed)]
+            folder = self._files(data.bursts(of_batches, BURST))
+            runs: dict[Model, Run] = {}
+            for _ in range(scale.rounds):
+                for model in COMPARED:
+                    setting = Setting(W.tumbling(f"{BURST} microseconds"), model, TWO, compute=LONG)
+                    runs[model] = runs.get(model, Run()) + self._run(f"{title}: {model}", folder, setting)
+            self._picture.skewed[title] = runs
+            # A batch answers the windows of the one before it.
+            records.append(records_of.of_skew(title, runs, of_batches[1:-1]))
+        return records
+
+    def _bytes(self) -> list[Record]:
+        """Whole windows and partial results, by how windows are dealt; of a function that takes no time."""
+        over = self._scale.sliding[0]
+        overlap = over.size * 1000 // over.slide
+        workers = 4
+        records = []
+        # All workers had their turn, as often as any other.
+        folder = self._files(data.even(self._scale.rate, [over.size, workers * over.size, workers * over.size]))
+        for compute in ("last", "mean"):
+            wishes: Sequence[tuple[Model, int | None]] = (("active", 1), ("active", overlap), ("agnostic", None))
+            runs = {}
+            for model, batch in wishes:
+                setting = Setting(over.window, model, workers, batch, compute)
+                told = f"{model}, {batch} at a time" if batch else model
+                runs[told] = self._run(f"bytes, {compute}: {told}", folder, setting)
+            kind = "whole windows" if compute == "last" else "partial results"
+            self._picture.sent[kind] = runs
+            records += records_of.of_bytes(f"{over.title}, {workers} workers, {kind}", runs)
+        return records
+
+    def _hot_key(self) -> list[Record]:
+        scale = self._scale
+        folder = self._files(data.hot_key(scale.rate, _lengths(1, scale.length), KEYS, HOT))
+        window = W.sliding("1 second", f"{2 * STEP} milliseconds")
+        keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=SHORT, by_key=True))
+        spread = self._run("one hot key: agnostic", folder, Setting(window, "auto", compute=SHORT, by_key=True))
+        self._picture.hot = {"keyed": keyed, "agnostic": spread}
+        return [records_of.of_hot_key(f"{KEYS} keys, one with {HOT:.0%} of the quotes", keyed, spread)]
+
+
+def _lengths(size: float, length: float) -> list[float]:
+    """Seconds of a batch that fills the windows, of one that answers those that it filled, and of one that counts."""
+    return [size, length, length]
