@@ -206,5 +206,5 @@ def test_explain_tells_the_model_and_why(files: Feed, capsys: pytest.CaptureFixt
     base.agg(m=A.median("x")).parallel(ordered=True).explain()
     told = capsys.readouterr().out
     assert "Workers: agnostic, 2 workers; there is only one group, and whole windows differ" in told
-    assert "up to 8 tasks compute them" in told
+    assert "up to 4 tasks compute them" in told
     assert "put in one order" in told

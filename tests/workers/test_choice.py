@@ -78,9 +78,9 @@ def test_batches_follow_the_overlap_where_windows_cost_little() -> None:
 
 
 def test_tasks_are_more_than_cores_unless_fewer_workers_are_wanted() -> None:
-    assert chosen(BY_TUPLE).tasks == 8
+    assert chosen(BY_TUPLE).tasks == 4
     assert chosen(BY_TUPLE, workers=1).tasks == 1
-    assert chosen(BY_TUPLE, workers=3).tasks == 12
+    assert chosen(BY_TUPLE, workers=3).tasks == 6
 
 
 @pytest.mark.parametrize(

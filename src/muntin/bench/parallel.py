@@ -7,7 +7,6 @@ Spark's. The first batches, in which windows fill up, do not count.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -122,17 +121,9 @@ QUICK = Scale(
 )
 
 
-MALLOC = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
-"""Without these, glibc gives the memory of a call back and takes it again for the next one, in some processes and not
-in others, by the chance of what is where in memory: that doubles the time of a fit.
-"""
-
-
 def run(out: Path, quick: bool = False) -> int:
     """Measure, compare, show and write; 0 if every target is met."""
     scale = QUICK if quick else FULL
-    for name, value in MALLOC.items():
-        os.environ.setdefault(name, value)  # Spark's processes have it from this one
     return run_benchmark("parallel", "Workers for windows", out, lambda running: _Bench(running, scale).run())
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from muntin.plan import Plan
 from muntin.shedding.load import HostLoad
 from muntin.shedding.shedder import Shedder
+from muntin.spark.memory import keep_freed_memory
 from muntin.stages.pane_stage import NO_TIME, PackedPanes, PaneStage
 
 PACKED = T.StructType(
@@ -47,6 +48,7 @@ _ARROW = pa.schema(
 
 def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
         load = host_load(plan, query)
         latest = NO_TIME
         for each in PaneStage(plan, _shedder(plan, load)).run(batches):

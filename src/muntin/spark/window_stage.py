@@ -13,6 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from muntin.errors import StateError
 from muntin.panes.store import HotCache, PaneStore
 from muntin.plan import Plan
+from muntin.spark.memory import keep_freed_memory
 from muntin.spark.metrics import metric_fields, metric_values
 from muntin.spark.pane_stage import host_load
 from muntin.spark.shards import shard_ids
@@ -58,6 +59,7 @@ class ShardProcessor(StatefulProcessor):
         self._finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        keep_freed_memory()
         self._handle = handle
         self._state = _SparkState(handle)
 
@@ -113,6 +115,7 @@ def shard_of_table(
     """The window stage of a table: the same answers, from all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
         arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
         metrics, shard = ShardMetrics(), arrived[0].shard
         of_shard = _plan_of(plan, shard)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from muntin.plan import Plan
+from muntin.spark.memory import keep_freed_memory
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
 from muntin.workers.collector import in_window_order
 from muntin.workers.jobs import done
@@ -31,6 +32,7 @@ def computed(plan: Plan) -> Map:
     """The agnostic worker: the results of jobs, and those that are ready."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
         for batch in batches:
             for task, payload in zip(batch.column("task").to_pylist(), batch.column("payload"), strict=True):
                 if task == READY:
