@@ -211,7 +211,7 @@ def other_windows(draw: st.DrawFn) -> W.Window:
     return W.cumulative(draw(st.integers(1, 8)) * step, step, offset=draw(st.integers(-20, 20)) * unit)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(spark_windows(), min_size=1, max_size=3, unique_by=lambda w: w.title), st.integers(0, 2**32))
 def test_any_windows_on_a_table(spark: SparkSession, windows: list[W.TimeWindow], seed: int) -> None:
     rows = random_rows(np.random.default_rng(seed), 300, -30 * SECOND, 30 * SECOND)

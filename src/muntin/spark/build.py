@@ -21,6 +21,7 @@ from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
+from muntin.workers.policy import Workers
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
@@ -29,10 +30,8 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     if query.source.streaming:
         session.check_configured(spark)
     identity = uuid.uuid4().hex
-    partitions = session.partitions(spark)
     workers = query.workers(partial(session.most_workers, spark))
-    # An emitter has some of the keys, as a keyed worker has: it is the tasks behind it that are counted.
-    shards = partitions if workers.count is None or workers.model == "agnostic" else workers.count
+    partitions, shards = _partitions(query, workers, session.partitions(spark))
     plan = query.plan(shard_ids(partitions, shards), workers)
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
@@ -64,6 +63,17 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     if plan.top is not None:
         return together.mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
     return together.mapInArrow(ordered(plan), result_type(plan, plan.result_schema))
+
+
+def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, int]:
+    """How many partitions packed panes go to, and for how many shards they are."""
+    if workers.count is None:
+        return of_session, of_session
+    if not query.source.streaming:
+        return workers.count, workers.count
+    # A stream has the partitions of its state. Emitters are as many as shards ever are: it is the tasks behind them
+    # that are counted.
+    return of_session, of_session if workers.model == "agnostic" else workers.count
 
 
 def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
