@@ -179,8 +179,6 @@ def test_another_number_of_workers_is_refused(spark: SparkSession, here: Path) -
     source.add(made(60))
     with pytest.raises(Exception, match=r"workers of \.parallel\(\)|3 shards"):
         run(query(source.stream(), model="active", workers=2).to_df(), here)
-    with pytest.raises(Exception, match="other windows, keys, columns or aggregates"):
-        run(query(source.stream(), model="active", workers=3, batch=7).to_df(), here)
 
 
 def test_wrong_wishes_are_refused_while_the_query_is_built(files: Feed) -> None:

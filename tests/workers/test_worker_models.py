@@ -47,7 +47,7 @@ def plan_with(spread: tuple[list[W.Window], Workers], keys: tuple[str, ...], nam
     return make_plan(windows, keys, names, shards=shards, types=TYPES, workers=workers, **others)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     st.builds(plan_with, SPREAD, strategies.KEYS, NAMES),
     strategies.growing_rows(MAYBE_TIMES, max_size=30),
@@ -59,7 +59,7 @@ def test_any_table_is_naive(plan: Plan, rows: list[Row], limits: tuple[int, int,
         check_table(plan, data.draw(strategies.cuts(rows)))
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     st.builds(
         plan_with,
