@@ -20,6 +20,7 @@ from muntin.bench import parallel_records as records_of
 from muntin.bench.data_sets import SECOND
 from muntin.bench.parallel_fit import Fit
 from muntin.bench.parallel_plot import Picture, draw
+from muntin.bench.parallel_records import AUTOMATIC
 from muntin.bench.parallel_runs import Run, Setting, measure
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
@@ -30,8 +31,6 @@ RATE = 200_000
 COMPARED: tuple[Model, ...] = ("active", "agnostic")
 TWO = 2
 """As many workers as the targets are for."""
-AUTOMATIC = 0
-"""Among the sizes of chunks."""
 STEP = 25
 """Milliseconds that windows slide by where the rate changes."""
 BURST = SECOND // 2

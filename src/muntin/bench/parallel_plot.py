@@ -87,9 +87,10 @@ def _bars(axes: Any, names: Sequence[str], heights: Sequence[float], inks: Seque
 
 
 def _skewed(axes: Any, skewed: Mapping[str, Mapping[Model, Run]]) -> None:
-    for shift, model in ((-0.2, "active"), (0.2, "agnostic")):
-        heights = [runs[model].overall for runs in skewed.values()]  # type: ignore[index]
-        axes.bar(np.arange(len(heights)) + shift, heights, 0.38, color=INK[model], label=model)  # type: ignore[index]
+    sides: tuple[tuple[float, Model], ...] = ((-0.2, "active"), (0.2, "agnostic"))
+    for shift, model in sides:
+        heights = [runs[model].overall for runs in skewed.values()]
+        axes.bar(np.arange(len(heights)) + shift, heights, 0.38, color=INK[model], label=model)
     axes.set_xticks(range(len(skewed)), list(skewed), fontsize=8)
     axes.legend(frameon=False, fontsize=8)
     axes.set_title("windows of very different sizes, 2 workers: results/s", loc="left", fontsize=9)

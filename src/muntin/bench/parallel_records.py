@@ -11,6 +11,7 @@ from muntin.workers.policy import Model
 
 TWO_BY_ONE, AGNOSTIC_BY_ACTIVE, UNDER_SKEW = 1.8, 0.95, 1.2
 AUTOMATIC = 0
+"""Among the sizes of chunks: the one that Muntin chooses."""
 
 
 def of_models(title: str, runs: Mapping[tuple[Model, int], Run], wanted: float, aimed: bool) -> list[Record]:
