@@ -18,7 +18,7 @@ from muntin.workers.policy import Model, Parallel, Workers
 KEYS_PER_WORKER = 4
 """With fewer keys than this to each worker, some workers would get twice as much to do as others."""
 TASKS_PER_WORKER = 2
-"""More tasks than cores: whoever is done takes the next one. As each costs a tenth of a second, not many more."""
+"""More tasks than cores: whoever is done takes the next one. As each has its price, not many more."""
 
 
 def choose(
