@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,17 +58,22 @@ class NeededTuples:
         by_key = part.tuples.time >= needed_from[theirs][part.tuples.key]
         return by_key | self.by_time(part.tuples.time)
 
-    def any_of(self, chunk: Chunk) -> bool:
-        """Whether a tuple of a chunk may be needed."""
-        return chunk.last >= self._earliest or self.in_time(chunk)
+    def any_of(self, chunks: Sequence[Chunk]) -> BoolArray:
+        """Of which chunks a tuple may be needed."""
+        last = np.array([chunk.last for chunk in chunks], dtype=np.int64)
+        return (last >= self._earliest) | self.in_time(chunks)
 
-    def in_time(self, chunk: Chunk) -> bool:
-        return bool(self.by_time(np.array([chunk.first, chunk.last])).any())
+    def in_time(self, chunks: Sequence[Chunk]) -> BoolArray:
+        """The same, for a window over time."""
+        first, last = (
+            np.array([getattr(chunk, edge) for chunk in chunks], dtype=np.int64) for edge in ("first", "last")
+        )
+        return self.by_time(first) | self.by_time(last)
 
 
 def drop_useless(chunks: ChunkStore, needed: NeededTuples) -> None:
     """Drop the chunks that no window needs; write those anew that are kept for few tuples of rare keys."""
-    chunks.drop([chunk for chunk in chunks.chunks if not needed.any_of(chunk)])
-    rest = [chunk for chunk in chunks.chunks if not needed.in_time(chunk)]
+    chunks.drop(compress(chunks.chunks, ~needed.any_of(chunks.chunks)))
+    rest = list(compress(chunks.chunks, ~needed.in_time(chunks.chunks)))
     if sum(chunk.tuples for chunk in rest) > 2 * needed.by_key + USELESS_TUPLES:
         chunks.rewrite(rest, tier=0, keep=needed.of)

@@ -8,6 +8,7 @@ windows that do not go by time, make pieces: small chunks, of which `FANOUT` are
 from __future__ import annotations
 
 import uuid
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -74,7 +75,8 @@ class ChunkStore:
         self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
         self._settled = settled
         self._holds = hold
-        self.chunks = tuple(chunks)
+        self.chunks = list(chunks)
+        """Oldest first."""
         self.compressions = 0
         self.decompressions = 0
         for name in resident.keys() - {chunk.name for chunk in chunks}:  # of a batch that failed, or of long ago
@@ -134,7 +136,8 @@ class ChunkStore:
     def _add(self, table: PaneTable, order: Int64Array, tier: int | None) -> None:
         assert table.tuples is not None
         self._write(replace(table, tuples=table.tuples.take(order)), tier)
-        self._fold()
+        if tier is not None:
+            self._fold()
 
     def _write(self, table: PaneTable, tier: int | None) -> None:
         layout = self._plan.layout
@@ -177,7 +180,7 @@ class ChunkStore:
         self._values.write(chunk.name, value)
         if self._holds:
             self._resident[chunk.name] = value
-        self.chunks = tuple(sorted((*self.chunks, chunk), key=lambda each: (each.last, each.first, each.name)))
+        insort(self.chunks, chunk, key=lambda each: (each.last, each.first, each.name))
 
     def _compressed(self, chunk: Chunk, table: PaneTable) -> tuple[Chunk, bytes]:
         value = packed.pack_chunk(table, self._policy.make_codec())
@@ -224,7 +227,7 @@ class ChunkStore:
             if chunk.name in dropped:
                 self._values.delete(chunk.name, chunk.size)
                 self._resident.pop(chunk.name, None)
-        self.chunks = tuple(chunk for chunk in self.chunks if chunk.name not in dropped)
+        self.chunks = [chunk for chunk in self.chunks if chunk.name not in dropped]
 
     def age(self) -> None:
         """Compress the chunks that were not updated for the time D; old before fresh."""

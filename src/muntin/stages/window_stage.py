@@ -158,7 +158,7 @@ class WindowStage:
         counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
         if self.plan.samples and not falls_back:
             chunks.leave_to_state()
-        header = self.store.commit(table, added, now, counted, chunks.chunks, samples, falls_back, pause)
+        header = self.store.commit(table, added, now, counted, tuple(chunks.chunks), samples, falls_back, pause)
         self.metrics.count(counted, header.totals)
         self._measure(table, header, chunks)
         self.metrics.sample_tuples = 0 if samples is None else len(samples)
