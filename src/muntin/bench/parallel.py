@@ -39,9 +39,9 @@ FIT = Fit((1, 2, 3, 4))
 """Takes about as long as the paper's, where 14 workers did 100 windows of 200,000 quotes a second."""
 SHORT = Fit((2,))
 """Where it is not the workers that count."""
-LONG = Fit(tuple(range(1, 9)))
+LONG = Fit(tuple(range(1, 13)))
 """Where windows do not overlap: it should cost more to fit a quote than to send it."""
-SPREAD, SEED = 1.5, 0
+SPREAD, SEED = 2.0, 0
 """Of heavy-tailed windows."""
 KEYS, HOT = 64, 0.8
 """Keys where one is hot, and its share."""
@@ -97,7 +97,12 @@ class Scale:
 FULL = Scale(
     rate=RATE,
     rounds=2,
-    sliding=(Sliding(1, 10, 2.0, FIT), Sliding(5, 50, 2.0, SHORT)),
+    sliding=(
+        Sliding(1, 10, 4.0, FIT),
+        Sliding(1, 50, 4.0, FIT),
+        Sliding(5, 10, 2.0, SHORT),
+        Sliding(5, 50, 2.0, SHORT),
+    ),
     workers=(3, 4),
     chunks=(AUTOMATIC, 1_000, 5_000, 20_000),
     rates=(200_000, 400_000, 600_000),

@@ -2,16 +2,19 @@
 
 Muntin, Spark's own `window()` and a pass-through of the same rows to Python, each in steady state in one run. Against
 Spark the median batch counts. Against the pass-through, and from one slide to another, the differences are smaller than
-what other programs on the machine make of a batch, so that the fastest batch of each counts.
+what other programs on the machine make of a batch, so that the fastest batch of each run counts; and there are several
+runs, each of Muntin's between two of the pass-through.
 """
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
+from statistics import fmean
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -46,8 +49,10 @@ class Scale:
     ratios: tuple[int, ...]
     ours: Load
     sparks: dict[int, Load]
+    rounds: int
+    """Runs of Muntin and of the pass-through in turn."""
     warm_up: int
-    """Batches of each system that do not count, besides the short run that all systems have at first."""
+    """Batches of each run that do not count."""
     compared: tuple[int, ...]
 
 
@@ -60,6 +65,7 @@ FULL = Scale(
         60: Load(KEYS, PER_SECOND, seconds=520, batches=1),
         600: Load(KEYS, PER_SECOND, seconds=10, batches=2),
     },
+    rounds=2,
     warm_up=1,
     compared=(1, 10, 60, 600),
 )
@@ -70,6 +76,7 @@ QUICK = Scale(
         60: Load(KEYS, PER_SECOND, seconds=5, batches=2),
         600: Load(KEYS // 50, PER_SECOND, seconds=20, batches=1),
     },
+    rounds=1,
     warm_up=0,
     compared=(60,),
 )
@@ -81,6 +88,24 @@ def run(out: Path, quick: bool = False) -> int:
     return run_benchmark("slide", "Sliding sum and mean, 1,000 keys", out, lambda running: _Bench(running, scale).run())
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A run of Muntin, and those of the pass-through before and after it."""
+
+    ours: Measured
+    before: Measured
+    after: Measured
+
+    @property
+    def through(self) -> float:
+        return (self.before.fastest + self.after.fastest) / 2
+
+    @property
+    def ratio(self) -> float:
+        """Of the times."""
+        return self.through / self.ours.fastest
+
+
 class _Bench:
     def __init__(self, running: Running, scale: Scale) -> None:
         self._running = running
@@ -90,41 +115,48 @@ class _Bench:
         self._plain.conf.set(PARTITIONS, str(partitions(running.spark)))
         self._scale = scale
         self._place = running.place
-        running.steps(3 + 2 * len(scale.ratios) + len(scale.sparks) + len(scale.compared))
+        running.steps(3 + 2 * scale.rounds * len(scale.ratios) + len(scale.sparks) + len(scale.compared))
 
     def run(self) -> tuple[list[Record], Draw]:
         main = self._place / "main"
         with self._running.step("making data"):
             write_batches(main, self._scale.ours)
         with self._running.step("warming up"):
-            self._warm_up()
-        # A pass-through before and after every run of Muntin, so that neither has the quieter machine.
-        through = [self._through(main)]
-        ours = {}
-        for ratio in self._scale.ratios:
-            ours[ratio] = self._ours(main, ratio)
-            through.append(self._through(main))
+            self._warm_up(main)
+        beside = self._beside(main)
+        ours = {ratio: _all_batches([each.ours for each in runs]) for ratio, runs in beside.items()}
         peaks = worker_peaks()
-        beside = {
-            ratio: (before.fastest + after.fastest) / 2
-            for ratio, before, after in zip(ours, through[:-1], through[1:], strict=True)
-        }
         sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.sparks.items()}
         differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
         curves = {
             "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
             "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
-            "rows to Python, nothing else": beside,
+            "rows to Python, nothing else": {
+                ratio: fmean(each.through for each in runs) for ratio, runs in beside.items()
+            },
         }
         return _records(beside, ours, sparks, differences, peaks), partial(draw, curves)
 
-    def _warm_up(self) -> None:
-        """A short run of each system, so that none of the measured ones pays for starting the JVM and the workers."""
+    def _warm_up(self, main: Path) -> None:
+        """A run of each system, so that none of the measured ones pays for starting the JVM and the workers.
+
+        Muntin's is as long as those that count: the JVM takes a few large batches to compile what it runs.
+        """
         folder = self._place / "warm-up"
         write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=2))
-        frame = stream(self._spark, folder)
+        frame = stream(self._spark, main)
         for system in (_pass_through(frame), _ours(frame, 10).to_df(), _sparks(stream(self._plain, folder), 1)):
             self._running.measure(system, warm_up=0)
+
+    def _beside(self, main: Path) -> dict[int, list[Beside]]:
+        """A pass-through before and after every run of Muntin, so that neither has the quieter machine."""
+        found: dict[int, list[Beside]] = {ratio: [] for ratio in self._scale.ratios}
+        before = self._through(main)
+        for ratio in self._scale.ratios * self._scale.rounds:
+            ours, after = self._ours(main, ratio), self._through(main)
+            found[ratio].append(Beside(ours, before, after))
+            before = after
+        return found
 
     def _through(self, main: Path) -> Measured:
         with self._running.step("pass-through"):
@@ -133,10 +165,11 @@ class _Bench:
     def _ours(self, main: Path, ratio: int) -> Measured:
         """The same batches for every ratio, behind one batch of the past that fills the windows."""
         folder = self._place / f"ours-{ratio}"
-        folder.mkdir()
-        write_past(folder, KEYS, ratio)
-        for file in sorted(main.iterdir()):
-            os.link(file, folder / file.name)
+        if not folder.exists():
+            folder.mkdir()
+            write_past(folder, KEYS, ratio)
+            for file in sorted(main.iterdir()):
+                os.link(file, folder / file.name)
         with self._running.step(f"Muntin, size/slide {ratio}"):
             # The batch of the past is never counted.
             query = _ours(stream(self._spark, folder), ratio)
@@ -190,8 +223,12 @@ def _differences(ours: DataFrame, sparks: DataFrame) -> int:
     return both.where(missing | apart).count()
 
 
+def _all_batches(runs: Sequence[Measured]) -> Measured:
+    return reduce(operator.add, runs)
+
+
 def _records(
-    through: dict[int, float],
+    beside: Mapping[int, Sequence[Beside]],
     ours: dict[int, Measured],
     sparks: dict[int, Measured],
     differences: dict[int, int],
@@ -212,14 +249,15 @@ def _records(
     records += [
         Record(
             name=f"size/slide {ratio}: time against a pass-through",
-            rows_per_s=ours[ratio].fastest,
-            baseline=through[ratio],
-            ratio=through[ratio] / ours[ratio].fastest,
+            rows_per_s=fmean(each.ours.fastest for each in runs),
+            baseline=fmean(each.through for each in runs),
+            ratio=fmean(each.ratio for each in runs),
             target=1.3,
             better="lower",
             baseline_name="pass-through",
+            note="by run " + ", ".join(f"{each.ratio:.2f}" for each in runs),
         )
-        for ratio in ours
+        for ratio, runs in beside.items()
     ]
     first, last = min(ours), max(ours)
     records.append(
@@ -252,8 +290,8 @@ def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak
     for ratio in sparks:
         state = muntin.progress(ours[ratio].query)
         reports = [report for report in sparks[ratio].query.recentProgress if report["numInputRows"] > 0]
-        operator = reports[-1]["stateOperators"][0]
-        kept = operator["memoryUsedBytes"]
+        state_operator = reports[-1]["stateOperators"][0]
+        kept = state_operator["memoryUsedBytes"]
         records.append(
             Record(
                 name=f"size/slide {ratio}: state, bytes",
@@ -265,7 +303,7 @@ def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak
                 baseline_name="bytes in Spark's",
                 note=f"{state.state_bytes:,} bytes for {state.panes:,} (key, pane): "
                 f"{state.state_bytes / max(state.panes, 1):.1f} bytes each; Spark keeps "
-                f"{operator['numRowsTotal']:,} (key, window) rows in {kept:,} bytes",
+                f"{state_operator['numRowsTotal']:,} (key, window) rows in {kept:,} bytes",
             )
         )
     largest = max(sparks)

@@ -88,6 +88,10 @@ class Measured:
     seconds: tuple[float, ...]
     query: StreamingQuery
 
+    def __add__(self, later: Measured) -> Measured:
+        """The batches of both."""
+        return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query)
+
     @property
     def rates(self) -> list[float]:
         return [rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True)]
