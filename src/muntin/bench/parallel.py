@@ -43,7 +43,7 @@ LONG = Fit(tuple(range(1, 13)))
 """Where windows do not overlap: it should cost more to fit a quote than to send it."""
 SPREAD, SEED = 2.0, 0
 """Of heavy-tailed windows."""
-KEYS, HOT = 64, 0.8
+KEYS, HOT = 16, 0.8
 """Keys where one is hot, and its share."""
 
 
@@ -266,8 +266,8 @@ class _Bench:
         scale = self._scale
         folder = self._files(data.hot_key(scale.rate, _lengths(1, scale.length), KEYS, HOT))
         window = W.sliding("1 second", f"{2 * STEP} milliseconds")
-        keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=SHORT, by_key=True))
-        spread = self._run("one hot key: agnostic", folder, Setting(window, "auto", compute=SHORT, by_key=True))
+        keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=FIT, by_key=True))
+        spread = self._run("one hot key: agnostic", folder, Setting(window, "auto", compute=FIT, by_key=True))
         self._picture.hot = {"keyed": keyed, "agnostic": spread}
         return [records_of.of_hot_key(f"{KEYS} keys, one with {HOT:.0%} of the quotes", keyed, spread)]
 
