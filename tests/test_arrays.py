@@ -15,6 +15,7 @@ from muntin.arrays import (
     chooser,
     expand,
     fold_runs,
+    is_sorted,
     positions_in_runs,
     run_numbers,
     run_starts,
@@ -38,6 +39,12 @@ def test_run_starts(pairs: list[tuple[int, int]]) -> None:
         starts.append(position)
         position += len(list(run))
     assert run_starts(*columns).tolist() == starts
+
+
+@given(st.lists(PAIRS, max_size=5))
+def test_is_sorted(pairs: list[tuple[int, int]]) -> None:
+    columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    assert is_sorted(*columns) == (pairs == sorted(pairs))
 
 
 @given(st.lists(st.lists(PAIRS, min_size=1, max_size=20), max_size=12))

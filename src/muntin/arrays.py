@@ -30,6 +30,16 @@ def run_starts(*columns: Array) -> Int64Array:
     return np.flatnonzero(changed)
 
 
+def is_sorted(*columns: Array) -> bool:
+    """Whether rows are in the order of the first column, equal ones in that of the next, and so on."""
+    tied = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    for column in columns:
+        if np.any(tied & (column[1:] < column[:-1])):
+            return False
+        tied &= column[1:] == column[:-1]
+    return True
+
+
 def run_numbers(starts: Int64Array, length: int) -> Int64Array:
     """For every element the number of its run; the runs begin at `starts`, the first of them at 0."""
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=length))

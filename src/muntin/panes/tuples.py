@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array
+from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, is_sorted
 
 MEMBERSHIP = "__muntin_families"
 """Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
@@ -57,7 +57,8 @@ class Tuples:
 
         The tie-break is fixed by the tuples alone: it does not depend on when or in which batch they came.
         """
-        return self.take(self.order(first))
+        order = self.order(first)
+        return self if is_sorted(order) else self.take(order)
 
     def order(self, first: str | None = None) -> Int64Array:
         """The indices of the tuples in order."""
@@ -68,7 +69,9 @@ class Tuples:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
             run = np.cumsum(~np.append(False, ties)[tied])
             chosen = order[tied]
-            order[tied] = chosen[np.lexsort((*reversed(self._ranks(chosen, first)), run))]
+            ranks = self._ranks(chosen, first)
+            if not is_sorted(run, *ranks):  # what comes from chunks is
+                order[tied] = chosen[np.lexsort((*reversed(ranks), run))]
         return order
 
     def _ranks(self, chosen: Int64Array, first: str | None) -> list[Array]:
