@@ -163,9 +163,8 @@ def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
 
 def expand(first: Int64Array, count: Int64Array) -> tuple[Int64Array, Int64Array]:
     """For every i the numbers `first[i] … first[i] + count[i] - 1`, after one another; and the i of each."""
-    source = np.repeat(np.arange(len(count)), count)
-    ends = np.cumsum(count)
-    return first[source] + (np.arange(len(source)) - (ends - count)[source]), source
+    source = np.arange(len(count)).repeat(count)
+    return np.arange(len(source)) + (first - (count.cumsum() - count))[source], source
 
 
 def running_max(values: Array, starts: Int64Array) -> Array:

@@ -99,7 +99,8 @@ def check(
     ]
     key, begin = (np.array([each[i] for each in windows]) for i in (0, 1))
     for most in (1, 3, EVERYTHING):
-        drawn = samples.windows(key, begin, begin + PANES * PANE, np.full(len(key), most))
+        limits = samples.cuts.limits(key, begin)
+        drawn = samples.windows(key, begin, begin + PANES * PANE, np.minimum(most, limits))
         for index, (code, first) in enumerate(windows):
             own = [p for k, at, p in everything if k == code and first <= at < first + PANES * PANE]
             smallest = sorted(set(own) if distinct else own)

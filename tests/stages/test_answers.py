@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.arrays import expand
 from muntin.families import time as time_family
 from muntin.families.family import NEVER_MORE
 from muntin.families.leaf_index import LeafIndex
-from muntin.families.time import WindowAnswers, held_windows, len_of_held
+from muntin.families.time import WindowAnswers, new_windows
 from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
 from muntin.stages import pane_stage
@@ -172,14 +173,14 @@ def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length:
     st.integers(-50, 50),
     st.integers(-2, 50),
 )
-def test_held_windows(windows: list[PaneWindow], leaves: set[tuple[int, int]], first: int, length: int) -> None:
+def test_new_windows(windows: list[PaneWindow], leaves: set[tuple[int, int]], first: int, length: int) -> None:
     (window,) = windows
     key, time = (np.array(column) for column in zip(*sorted(leaves), strict=True))
     panes = Leaves(key, time, ())
-    found = held_windows(panes, window, first, first + length)
+    ids, leaf = expand(*new_windows(panes, window, first, first + length))
+    found = key[leaf], ids
     expected = {(k, i) for k, t in leaves for i in naive.windows_holding(window, t) if first <= i <= first + length}
     assert list(zip(*(column.tolist() for column in found), strict=True)) == sorted(expected)
-    assert len_of_held(panes, window, first, first + length) == len(expected)
 
 
 @given(

@@ -123,9 +123,24 @@ def union_ranked(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Int64Arra
 
 def numbers(array: pa.Array) -> Float64Array:
     """A numeric array as float64; nulls give an arbitrary number."""
-    if not pa.types.is_floating(array.type):
+    if not is_number(array.type):
         array = array.cast(pa.float64(), safe=False)
     return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.float64, copy=False)
+
+
+def of_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
+
+
+def taken(columns: pa.RecordBatch, chosen: Int64Array) -> pa.RecordBatch:
+    """Some rows, by their indices. Of few rows NumPy takes numbers in a fraction of the time of Arrow's `take`."""
+    if not columns.num_columns:
+        return columns
+    arrays = [
+        pa.array(np.asarray(array)[chosen]) if is_number(array.type) and not array.null_count else array.take(chosen)
+        for array in columns.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
 
 
 def filled(array: pa.Array) -> pa.Array:

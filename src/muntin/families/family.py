@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.partial import Partial
+from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Int64Array, State
 from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
@@ -266,7 +267,7 @@ def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, len
     """The answers of one aggregate; null but for the windows `held`, if not all of them hold a tuple that counts."""
     if held is not None and not len(held):
         return pa.nulls(length, output.bound.result)
-    values = output.bound.lower(parts, table.dictionaries).cast(output.bound.result)
+    values = of_type(output.bound.lower(parts, table.dictionaries), output.bound.result)
     if held is None:
         return values
     where = np.full(length, -1)
@@ -324,7 +325,7 @@ def _with_all(plan: Plan, answers: Answers, values: Mapping[str, pa.Array]) -> t
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
     schema = plan.result_schema
-    bounds = [pa.array(edge).cast(plan.types[plan.time]) for edge in (answers.start, answers.end)]
+    bounds = [pa.array(edge).view(plan.types[plan.time]) for edge in (answers.start, answers.end)]
     columns: list[pa.Array] = [
         pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type)),
         pa.array(answers.window),

@@ -25,14 +25,16 @@ class LeafIndex:
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The leaves `[begin, end)` of each key with a time in `[start, end)`."""
-        if self._of_one_key is not None:
-            begin, behind = (np.searchsorted(self._of_one_key, edge) for edge in (start, end))
-            other = key > 0
-            return np.where(other, len(self._of_one_key), begin), np.where(other, len(self._of_one_key), behind)
-        return (
-            np.searchsorted(self._order, self._composite(key, start)),
-            np.searchsorted(self._order, self._composite(key, end)),
-        )
+        return self.first(key, start), self.first(key, end)
+
+    def first(self, key: Int64Array, time: Int64Array) -> Int64Array:
+        """The first leaf of each key that is not before a time; where there is none, the one behind the key's last."""
+        if self._of_one_key is None:
+            return np.searchsorted(self._order, self._composite(key, time))
+        found = self._of_one_key.searchsorted(time)
+        if key.any():
+            found[key > 0] = len(self._of_one_key)
+        return found
 
     def _composite(self, key: Int64Array, time: Int64Array) -> Int64Array:
         clipped = np.clip(time, self._first, self._last + 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array
+from muntin.arrays import BoolArray, Int64Array, State, expand
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.joins.product import Product
@@ -80,10 +80,23 @@ class WindowAnswers:
             yield from self.told(answers)
 
     def closing(self, after: int, until: int) -> Iterator[Answers]:
-        """Those windows, some at a time."""
-        first, last = self._reach()
-        yield from self._slices(max(after, first - 1), min(until, last))
+        """Those windows, some at a time: time is halved until each part has few enough of them."""
+        if after >= until:
+            return
+        new = [new_windows(self._panes, window, *_ids(window, after, until)) for window in self._family.models]
+        count = sum(int(counts.sum()) for _, counts in new)
+        if count > MOST_ANSWERS:
+            first, last = self._reach
+            after, until = max(after, first - 1), min(until, last)
+            middle = (after + until) // 2
+            if middle > after:
+                yield from self.closing(after, middle)
+                yield from self.closing(middle, until)
+                return
+        if count:
+            yield self._held(new)
 
+    @cached_property
     def _reach(self) -> tuple[int, int]:
         """The end of the first and of the last window that holds any pane."""
         times = self._panes.time
@@ -96,20 +109,6 @@ class WindowAnswers:
                 window.end(int(window.last_containing(bounds)[1])),
             ]
         return min(ends), max(ends)
-
-    def _slices(self, after: int, until: int) -> Iterator[Answers]:
-        """Halve the time until each slice has few enough answers; earlier slices come first."""
-        if after >= until:
-            return
-        count = sum(len_of_held(self._panes, window, *_ids(window, after, until)) for window in self._family.models)
-        if count == 0:
-            return
-        middle = (after + until) // 2
-        if count > MOST_ANSWERS and middle > after:
-            yield from self._slices(after, middle)
-            yield from self._slices(middle, until)
-        else:
-            yield self._held(after, until)
 
     def told(self, answers: Answers) -> Iterator[pa.RecordBatch]:
         """What there is to say of windows."""
@@ -130,12 +129,12 @@ class WindowAnswers:
     def _lowered(self, answers: Answers) -> dict[str, pa.Array]:
         """What the decomposable aggregates say of each window."""
         states = []
-        for index, tree in zip(self._indexes, self._trees, strict=True):
+        for number, index in enumerate(self._indexes):
             begin, end = index.ranges(answers.key, answers.start, answers.end)
-            held = None if np.all(begin < end) else np.flatnonzero(begin < end)
+            held = None if (begin < end).all() else np.flatnonzero(begin < end)
             if held is not None:
                 begin, end = begin[held], end[held]
-            states.append((tree.ranges(begin, end) if len(begin) else (), held))
+            states.append((self._combined(number, begin, end) if len(begin) else (), held))
         values = {}
         for output in self._family.outputs:
             if output.bound.whole is not None:
@@ -145,14 +144,27 @@ class WindowAnswers:
             values[output.name] = lowered(output, parts, held, len(answers.key), self._table)
         return values
 
-    def _held(self, after: int, until: int) -> Answers:
+    def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
+        """All windows that the leaves bring to their keys, model by model."""
         parts = []
-        for index, window in zip((index for index, _ in self._family.windows), self._family.models, strict=True):
-            key, ids = held_windows(self._panes, window, *_ids(window, after, until))
+        indices = (index for index, _ in self._family.windows)
+        for index, window, (first, count) in zip(indices, self._family.models, new, strict=True):
+            ids, leaf = expand(first, count)
+            key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
-        model, ids, key, start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        together = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        model, ids, key, start, end = together
         order = np.lexsort((key, start, end))
         return Answers(model[order], ids[order], key[order], start[order], end[order])
+
+    def _combined(self, number: int, begin: Int64Array, end: Int64Array) -> State:
+        """The combination of each range of the leaves of one set."""
+        if len(begin) > 1:
+            return self._trees[number].ranges(begin, end)
+        # A tree is for windows that share leaves.
+        only = slice(int(begin[0]), int(end[0]))
+        state = tuple(column[only] for column in self._leaves[number].state)
+        return self._family.leaf_sets[number].reduce(state, np.zeros(1, dtype=np.int64))
 
     @cached_property
     def _indexes(self) -> list[LeafIndex]:
@@ -173,8 +185,8 @@ def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:
     return window.last_ended(after) + 1, window.last_ended(until)
 
 
-def _new_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
-    """For every leaf, the first window that it brings to its key, and how many.
+def new_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
+    """For every leaf, the first window with `first <= id <= last` that it brings to its key, and how many.
 
     A leaf is in windows `first_containing … last_containing`; both grow along the panes of a key, so what the leaf
     before it has not brought yet is a range, too. Every window that holds something is counted once, and windows
@@ -185,17 +197,3 @@ def _new_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tu
     same_key = panes.key[1:] == panes.key[:-1]
     np.maximum(lower[1:], upper[:-1] + 1, out=lower[1:], where=same_key)
     return lower, np.maximum(upper - lower + 1, 0)
-
-
-def len_of_held(panes: Leaves, window: PaneWindow, first: int, last: int) -> int:
-    return int(_new_windows(panes, window, first, last)[1].sum()) if first <= last else 0
-
-
-def held_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
-    """The (key, window id) pairs with `first <= id <= last` that hold at least one tuple."""
-    if first > last:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lower, count = _new_windows(panes, window, first, last)
-    ends = np.cumsum(count)
-    steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
-    return np.repeat(panes.key, count), np.repeat(lower, count) + steps

@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.aggregates.aggregate import Bound
-from muntin.arrays import Array, Float64Array, Int64Array
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
 from muntin.errors import MuntinError
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
@@ -42,12 +42,14 @@ class Seen:
     """How many tuples are in the sample."""
     size: Int64Array
     """How many tuples are in the window."""
+    complete: BoolArray
+    """Whether the sample is all there is."""
     statistics: Mapping[str, Float64Array]
     confidence: float
     allowed: float
     """The error that the user allows."""
-    largest_priority: Float64Array
-    """Of the sample, between 0 and 1."""
+    largest_priority: Float64Array | None
+    """Of a sample of distinct values, between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class QuantileEstimator(OfWhole):
         several = self.whole.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
         n = chosen.as_good_as
-        error = np.max([rank_error(n, size, each, confidence, seen.allowed) for each in several], axis=0)
+        error = reduce(np.maximum, (rank_error(n, size, each, confidence, seen.allowed) for each in several))
         if chosen.weights is not None:
             return Estimate(self.whole.compute(seen.held), error, *intervals(self.whole, seen.held, seen.confidence))
         sides = [_order_interval(chosen, size, each, confidence) for each in several]
@@ -141,8 +143,8 @@ class QuantileEstimator(OfWhole):
         counting = statistics[COUNT].astype(np.int64)
         confidence = 1 - (1 - policy.confidence) / len(self.whole.probabilities)
         most = np.minimum(sampled, counting)
-        each = [rank_error(most, counting, p, confidence, policy.error) for p in self.whole.probabilities]
-        return np.asarray(np.max(each, axis=0))
+        several = self.whole.probabilities
+        return reduce(np.maximum, (rank_error(most, counting, each, confidence, policy.error) for each in several))
 
     def least(self, policy: Approximation) -> int:
         assert isinstance(self.whole, Quantiles)
@@ -162,16 +164,14 @@ def _order_interval(
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
     n = chosen.sizes
     sizes, back = distinct(n)
-    places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back].T
-    numbers = values.numbers(chosen.column)
-    exact = (n - 1) * probability
-    sides = []
-    for place, whole_window in zip(places, (np.floor(exact), np.ceil(exact)), strict=True):
-        place = np.where(n == size, whole_window, place)
-        known = np.flatnonzero((place >= 0) & (place < n))
-        side = np.full(len(n), np.nan)
-        side[known] = numbers[chosen.kth(known, place[known].astype(np.int64))]
-        sides.append(side)
+    places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back]
+    complete = np.flatnonzero(n == size)
+    if len(complete):
+        exact = (n[complete] - 1) * probability
+        places[complete] = np.column_stack([np.floor(exact), np.ceil(exact)])
+    window, side = np.nonzero((places >= 0) & (places < n[:, np.newaxis]))
+    sides = np.full((2, len(n)), np.nan)
+    sides[side, window] = chosen.numbers[chosen.kth(window, places[window, side].astype(np.int64))]
     return sides[0], sides[1]
 
 
@@ -227,6 +227,7 @@ class DistinctEstimator(OfWhole):
     distinct: ClassVar[bool] = True
 
     def estimate(self, seen: Seen) -> Estimate:
+        assert seen.largest_priority is not None
         known = seen.largest_priority >= 1  # nothing was left out
         told = estimators.distinct(np.where(known, 1.0, seen.largest_priority), seen.sampled, seen.confidence)
         count = np.where(known, seen.sampled, np.where(seen.sampled > 1, told.value, np.nan))
@@ -271,7 +272,7 @@ class MeanEstimator(Estimator):
         held = np.flatnonzero(n)
         with np.errstate(invalid="ignore", over="ignore"):  # of infinities: then there is no error to speak of
             if len(held):
-                summed[held] = np.add.reduceat(values.numbers(chosen.column), chosen.begin[held])
+                summed[held] = np.add.reduceat(chosen.numbers, chosen.begin[held])
             mean = summed / np.where(n > 0, n, np.nan)
             scatter = seen.statistics[VARIANCE] * size / np.maximum(size - 1, 1)
         of = estimators.total if self.total else estimators.mean

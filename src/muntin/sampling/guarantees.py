@@ -30,23 +30,21 @@ def rank_error(
     of nothing, and 0 if the sample is all there is. Where the quick bound is not more than the `allowed` error, the
     tighter one for small windows is not computed.
     """
-    error = np.where(sampled < size, np.inf, 0.0)
-    far = np.flatnonzero((sampled < size) & (sampled > 0))
-    n, total = sampled[far], size[far]
     tail = (1 - confidence) / 2
-    sizes, back = distinct(n)
-    found = np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back] + 1 / total
-    near = np.flatnonzero((total < MUCH_LARGER * n) & (found > allowed))
+    complete = sampled >= size
+    sizes, back = distinct(np.where(complete, 0, sampled))
+    error = np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back] + 1 / np.maximum(size, 1)
+    error[complete] = 0.0
+    near = np.flatnonzero((size < MUCH_LARGER * sampled) & (error > allowed))
     if len(near):
-        pairs = list(zip(n[near].tolist(), total[near].tolist(), strict=True))
+        pairs = list(zip(sampled[near].tolist(), size[near].tolist(), strict=True))
         unknown = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _KNOWN]
         if unknown:
             _forget_if_many()
             both = np.array(unknown, dtype=np.int64).T
             for pair, value in zip(unknown, _of_finite(both[0], both[1], probability, tail).tolist(), strict=True):
                 _KNOWN[(*pair, probability, tail)] = value
-        found[near] = [_KNOWN[(*pair, probability, tail)] for pair in pairs]
-    error[far] = found
+        error[near] = [_KNOWN[(*pair, probability, tail)] for pair in pairs]
     return error
 
 
@@ -82,7 +80,7 @@ def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:
 
 def distinct(n: Int64Array) -> tuple[list[int], Int64Array]:
     """The sizes that there are, which are few where a budget decides, and which of them each is."""
-    if len(n) and np.all(n == n[0]):
+    if len(n) and (n == n[0]).all():
         return [int(n[0])], np.zeros(len(n), dtype=np.int64)
     sizes, back = np.unique(n, return_inverse=True)
     return sizes.tolist(), back
@@ -90,7 +88,7 @@ def distinct(n: Int64Array) -> tuple[list[int], Int64Array]:
 
 @lru_cache(maxsize=4096)
 def _of_infinitely_many(n: int, probability: float, tail: float) -> float:
-    return float(_of_infinite(np.array([n]), probability, tail)[0])
+    return float(_of_infinite(np.array([n]), probability, tail)[0]) if n else np.inf
 
 
 def _of_infinite(n: Int64Array, probability: float, tail: float) -> Float64Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
+from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.sampling.estimated import Estimate
 
@@ -61,9 +62,9 @@ class Told:
     confidence: float
     sampled: Int64Array
     size: Int64Array
-    low: Mapping[str, pa.Array] = field(default_factory=dict)
-    high: Mapping[str, pa.Array] = field(default_factory=dict)
-    """The intervals of aggregates that are estimates; the others are what they are."""
+    low: Mapping[str, pa.Array | None] = field(default_factory=dict)
+    high: Mapping[str, pa.Array | None] = field(default_factory=dict)
+    """The intervals of aggregates that are estimates, None where nobody can tell; the others are what they are."""
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Told:
@@ -71,54 +72,54 @@ class Told:
 
     @classmethod
     def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
-        sides: list[dict[str, pa.Array]] = []
-        for side in ("low", "high"):
-            bounds = {name: getattr(estimate, side) for name, estimate in judged.estimates.items()}
-            unknown = pa.nulls(len(size), pa.float64())
-            sides.append({name: unknown if bound is None else bound for name, bound in bounds.items()})
-        return cls(judged.approximate, EXACT, judged.error, confidence, judged.sampled, size, *sides)
+        low = {name: estimate.low for name, estimate in judged.estimates.items()}
+        high = {name: estimate.high for name, estimate in judged.estimates.items()}
+        return cls(judged.approximate, EXACT, judged.error, confidence, judged.sampled, size, low, high)
 
     def column(self, kind: pa.StructType, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        approximate = self.approximate
+        approximate, fields = self.approximate, list(kind)
         columns = {
-            "mode": pa.array([self.exactly, APPROXIMATE]).take(pa.array(approximate.astype(np.int8))),
+            "mode": self._modes(),
             "error": pa.array(np.where(approximate, self.error, 0.0), from_pandas=True),
             "confidence": pa.array(np.where(approximate, self.confidence, 1.0)),
             "sampled": pa.array(np.where(approximate, self.sampled, self.size)),
             "size": pa.array(self.size),
         }
-        for side, estimates in (("low", self.low), ("high", self.high)):
-            bounds = []
-            for name, each in _sides(kind):
-                exact, bound = of_type(found[name], each), estimates.get(name)
-                bounds.append(exact if bound is None else picked(_bound(bound, each), exact, approximate))
-            columns[side] = _struct_of(kind, side, bounds)
-        return _struct(kind, columns)
+        for each in fields:
+            if each.name in ("low", "high"):
+                columns[each.name] = self._side(self.low if each.name == "low" else self.high, each.type, found)
+        return pa.StructArray.from_arrays([columns[each.name] for each in fields], fields=fields)
+
+    def _modes(self) -> pa.Array:
+        for mode, are_all in ((APPROXIMATE, self.approximate), (self.exactly, ~self.approximate)):
+            if are_all.all():
+                return _repeated(mode, len(self.size))
+        return pa.array([self.exactly, APPROXIMATE]).take(pa.array(self.approximate.astype(np.int8)))
+
+    def _side(
+        self, bounds: Mapping[str, pa.Array | None], kind: pa.StructType, found: Mapping[str, pa.Array]
+    ) -> pa.Array:
+        """One side of all intervals; that of an exact answer is the answer."""
+        columns, fields = [], list(kind)
+        for each in fields:
+            exact = of_type(found[each.name], each.type)
+            if each.name in bounds:
+                bound = _bound(bounds[each.name], len(exact), each.type)
+                exact = picked(bound, exact, self.approximate)
+            columns.append(exact)
+        return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _bound(bound: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A side of an interval; nulls only, which have no type of their own, are of any."""
-    return pa.nulls(len(bound), kind) if bound.null_count == len(bound) else of_type(bound, kind)
+def _repeated(text: str, times: int) -> pa.Array:
+    """As `pa.repeat`, which takes longer than all else that is told of a few windows."""
+    offsets = np.arange(times + 1, dtype=np.int32) * np.int32(len(text))
+    return pa.StringArray.from_buffers(times, pa.py_buffer(offsets), pa.py_buffer(text.encode() * times))
 
 
-def _sides(kind: pa.StructType) -> list[tuple[str, pa.DataType]]:
-    at = kind.get_field_index("low")
-    return [] if at < 0 else [(field.name, field.type) for field in kind.field(at).type]
-
-
-def _struct_of(kind: pa.StructType, side: str, columns: list[pa.Array]) -> pa.Array | None:
-    if not columns:
-        return None
-    return pa.StructArray.from_arrays(columns, fields=list(kind.field(side).type))
-
-
-def _struct(kind: pa.StructType, columns: Mapping[str, pa.Array | None]) -> pa.Array:
-    return pa.StructArray.from_arrays([columns[field.name] for field in kind], fields=list(kind))
-
-
-def of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+def _bound(bound: pa.Array | None, length: int, kind: pa.DataType) -> pa.Array:
+    """A side of an interval; where nothing is known of it, it has no type of its own."""
+    return pa.nulls(length, kind) if bound is None or bound.null_count == length else of_type(bound, kind)
 
 
 def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:

@@ -14,10 +14,12 @@ by which one of its tuples was given up: `Cuts` remembers that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregates.values import taken
 from muntin.arrays import BoolArray, Int64Array, UInt64Array, expand, positions_in_runs, run_numbers, run_starts
 from muntin.families.leaf_index import LeafIndex
 from muntin.panes.tuples import Tuples, by_key_and_time
@@ -60,13 +62,11 @@ class Cuts:
 
     def limits(self, key: Int64Array, begin: Int64Array) -> Int64Array:
         """How large a sample of each window can be that holds the tuples of its key from a position on."""
-        limit = np.full(len(key), EVERYTHING)
-        if len(self):
-            at, _ = LeafIndex(self.key, self.position).ranges(key, begin, begin)
-            found = np.minimum(at, len(self) - 1)
-            cut = (at < len(self)) & (self.key[found] == key)
-            limit[cut] = self.kept[found[cut]]
-        return limit
+        if not len(self):
+            return np.full(len(key), EVERYTHING)
+        at = LeafIndex(self.key, self.position).first(key, begin)
+        found = np.minimum(at, len(self) - 1)
+        return np.where((at < len(self)) & (self.key[found] == key), self.kept[found], EVERYTHING)
 
 
 def _least_behind(key: Int64Array, kept: Int64Array) -> Int64Array:
@@ -112,7 +112,7 @@ class Samples:
 
     def take(self, chosen: Int64Array | BoolArray) -> Samples:
         indices = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        columns = self.columns.take(pa.array(indices)) if self.columns.num_columns else self.columns
+        columns = taken(self.columns, indices)
         return Samples(
             self.key[indices], self.position[indices], self.priority[indices], columns, self.cuts, self.distinct
         )
@@ -252,12 +252,16 @@ class Samples:
         return self if np.all(order[1:] > order[:-1]) else self.take(order)
 
     def windows(self, key: Int64Array, begin: Int64Array, end: Int64Array, most: Int64Array) -> Drawn:
-        """The sample of every window: of the tuples of its key in `[begin, end)`, up to `most` of them."""
+        """The sample of every window: of the tuples of its key in `[begin, end)`, up to `most` of them.
+
+        That is no more than the limit by which tuples were given up.
+        """
         first, last = LeafIndex(self.key, self.position).ranges(key, begin, end)
-        most = np.minimum(most, self.cuts.limits(key, begin))
         length = last - first
-        level = np.zeros(len(key), dtype=np.int64)
         many = np.flatnonzero(length > 4 * most + 64)
+        if not len(many):
+            return Drawn(self, *self._smallest(first, length, most), most)
+        level = np.zeros(len(key), dtype=np.int64)
         level[many] = np.log2(length[many] / (2 * most[many] + 32)).astype(np.int64)
         found: list[tuple[Int64Array, Int64Array]] = []
         # Of many tuples only those with small priorities are looked at, and all of them where that turns out too few.
@@ -265,7 +269,10 @@ class Samples:
             asked = np.flatnonzero(level == number)
             if not len(asked):
                 continue
-            at, window = self._smallest(self._below(number), asked, first, last, most)
+            among = self._below(number)
+            begin, end = np.searchsorted(among, first[asked]), np.searchsorted(among, last[asked])
+            at, window = self._smallest(begin, end - begin, most[asked], among)
+            window = asked[window]
             counts = np.bincount(window, minlength=len(key))[asked]
             few = asked[counts < most[asked]] if number else asked[:0]
             level[few] = number - 1
@@ -274,26 +281,29 @@ class Samples:
                 at, window = at[right], window[right]
             found.append((at, window))
         if len(found) == 1:
-            return Drawn(self, *found[0], len(key), most)
+            return Drawn(self, *found[0], most)
         at, window = (np.concatenate([each[i] for each in found] or [np.zeros(0, dtype=np.int64)]) for i in (0, 1))
         order = np.argsort(window, kind="stable")
-        return Drawn(self, at[order], window[order], len(key), most)
+        return Drawn(self, at[order], window[order], most)
 
     def _smallest(
-        self, among: Int64Array, asked: Int64Array, first: Int64Array, last: Int64Array, most: Int64Array
+        self, first: Int64Array, length: Int64Array, most: Int64Array, among: Int64Array | None = None
     ) -> tuple[Int64Array, Int64Array]:
-        """Of each of these windows the tuples with the smallest priorities, and the window of each."""
-        begin, end = np.searchsorted(among, first[asked]), np.searchsorted(among, last[asked])
-        place, source = expand(begin, end - begin)
-        at, window = among[place], asked[source]
-        if not self.distinct and np.all(end - begin <= most[asked]):
+        """Of each of some windows the tuples with the smallest priorities, and the window of each.
+
+        A window is so many tuples from its first on, of all or `among` some of them.
+        """
+        place, window = expand(first, length)
+        at = place if among is None else among[place]
+        if not self.distinct and (length <= most).all():
             return at, window
-        order = np.lexsort((self.priority[at], window))
-        at, window = at[order], window[order]
-        if self.distinct and len(at):
+        rank = place - first[window]  # which stays as it is, for each window is sorted for itself
+        at = at[np.lexsort((self.priority[at], window))]
+        if self.distinct:
             fresh = run_starts(window, self.priority[at])
             at, window = at[fresh], window[fresh]
-        chosen = positions_in_runs(run_starts(window), len(window)) < most[window]
+            rank = positions_in_runs(run_starts(window), len(window))
+        chosen = np.flatnonzero(rank < most[window])
         return at[chosen], window[chosen]
 
 
@@ -315,24 +325,21 @@ class Drawn:
     """The sampled tuples; where there were more than fit, from the smallest priority to the largest."""
     window: Int64Array
     """The window of each."""
-    count: int
-    """How many windows there are."""
     most: Int64Array
     """How large the sample of each window could have been."""
 
-    @property
+    @cached_property
     def sizes(self) -> Int64Array:
-        return np.bincount(self.window, minlength=self.count)
+        return np.bincount(self.window, minlength=len(self.most))
 
     def tuples(self) -> tuple[Tuples, Int64Array, Int64Array]:
         """The tuples, with windows for keys, and where those of each window begin and end."""
-        ends = np.cumsum(self.sizes)
-        columns = self.samples.columns
-        columns = columns.take(pa.array(self.at)) if columns.num_columns else columns
+        ends = self.sizes.cumsum()
+        columns = taken(self.samples.columns, self.at)
         return Tuples(self.window, self.samples.position[self.at], columns), ends - self.sizes, ends
 
     def largest_priority(self) -> UInt64Array:
         """Of each window's sample; 0 if it is empty."""
-        found = np.zeros(self.count, dtype=np.uint64)
+        found = np.zeros(len(self.most), dtype=np.uint64)
         np.maximum.at(found, self.window, self.samples.priority[self.at])
         return found

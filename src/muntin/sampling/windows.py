@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,8 +61,11 @@ class _Asked:
     begin: Int64Array
     """The positions of its tuples."""
     end: Int64Array
-    most: Int64Array
-    """How many tuples its sample may have, so that all groups of its window are within the budget."""
+    most: tuple[Int64Array, ...]
+    """How many tuples each of its samples can have: all groups of its window are within the budget, and no tuple that
+    would be in the sample was given up."""
+    sighted: BoolArray
+    """Whether anything is sampled of it: in a pause, nothing is."""
 
     @property
     def groups(self) -> Int64Array:
@@ -70,9 +74,10 @@ class _Asked:
     def take(self, chosen: Int64Array) -> _Asked:
         """Some of them, with all groups of their windows."""
         _, window = np.unique(self.window[chosen], return_inverse=True)
-        begin, end, most = (each[chosen] for each in (self.begin, self.end, self.most))
+        begin, end, sighted = self.begin[chosen], self.end[chosen], self.sighted[chosen]
+        most = tuple(each[chosen] for each in self.most)
         known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
-        return _Asked(self.answers.take(chosen), known, self.size[chosen], window, begin, end, most)
+        return _Asked(self.answers.take(chosen), known, self.size[chosen], window, begin, end, most, sighted)
 
 
 class ApproximateWindows:
@@ -98,9 +103,8 @@ class ApproximateWindows:
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
         if len(size) < FEW:
-            sighted = self._samples.of(family, 0).cuts.limits(answers.key, asked.begin) > 0
-            return self._sampled(family, asked) if sighted.any() else self._exact(family, answers, known, size)
-        hopeful = self._hopeful(family, asked)
+            return self._sampled(family, asked) if asked.sighted.any() else self._exact(family, answers, known, size)
+        hopeful = self._hopeful(asked)
         if hopeful.all():
             return self._sampled(family, asked)
         if not hopeful.any():
@@ -139,20 +143,20 @@ class ApproximateWindows:
                 most = congress(size, window, share)
             else:  # divided from the start; where other groups have come, it does not go round
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
-        return _Asked(answers, known, size, window, begin, end, most)
+        samples = [self._samples.of(family, spec) for spec in range(len(self._sampling.specs))]
+        limits = [each.cuts.limits(answers.key, begin) for each in samples]
+        within = tuple(np.minimum(most, limit) for limit in limits)
+        return _Asked(answers, known, size, window, begin, end, within, reduce(np.maximum, limits) > 0)
 
-    def _hopeful(self, family: Family, asked: _Asked) -> BoolArray:
+    def _hopeful(self, asked: _Asked) -> BoolArray:
         """Which windows may be answered from samples, as far as their sizes tell: the others are not even drawn."""
-        least, sighted = np.zeros(1), np.zeros(len(asked.size), dtype=bool)
+        least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
-            samples = self._samples.of(family, self._sampling.spec_of(estimator))
-            limits = samples.cuts.limits(asked.answers.key, asked.begin)
-            sighted |= limits > 0
-            sampled = np.minimum(np.minimum(asked.size, asked.most), limits)
+            sampled = np.minimum(asked.size, asked.most[self._sampling.spec_of(estimator)])
             error = estimator.foreseen(sampled, asked.size, self._statistics(name, asked.known), self._policy)
             least = np.maximum(least, self._combined(error, asked))
         hopeful = np.asarray(least[asked.window] <= self._policy.error)
-        self.counted.failed += int((sighted & ~hopeful).sum())
+        self.counted.failed += int((asked.sighted & ~hopeful).sum())
         return hopeful
 
     def _sampled(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
@@ -174,9 +178,7 @@ class ApproximateWindows:
                 found[name] = _with_others(estimates, computed.get(name), judged.good)
         approximate = int(judged.approximate.sum())
         self.counted.helped += len(asked.size) - len(exact)
-        if len(exact):
-            limits = self._samples.of(family, 0).cuts.limits(asked.answers.key[exact], asked.begin[exact])
-            self.counted.failed += int((limits > 0).sum())
+        self.counted.failed += int(asked.sighted[exact].sum())
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
@@ -186,25 +188,22 @@ class ApproximateWindows:
     def _judged(self, family: Family, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
         size = asked.size
-        complete, sampled = np.ones(len(size), dtype=bool), np.zeros(len(size), dtype=np.int64)
         seen: list[Seen] = []
-        for number, spec in enumerate(self._sampling.specs):
+        for number, most in enumerate(asked.most):
             samples = self._samples.of(family, number)
-            drawn = samples.windows(asked.answers.key, asked.begin, asked.end, asked.most)
-            sizes = drawn.sizes
-            whole = sizes < drawn.most if spec.of is not None else sizes >= size
-            complete &= whole
-            sampled += sizes
-            seen.append(_seen(drawn, sizes, size, whole, self._policy))
+            drawn = samples.windows(asked.answers.key, asked.begin, asked.end, most)
+            seen.append(_seen(drawn, size, self._policy))
             self.counted.sample_bytes += seen[-1].held.tuples.nbytes
-        estimates, worst = {}, np.zeros(1)
+        estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
             of = seen[self._sampling.spec_of(estimator)]
             estimates[name] = estimator.estimate(replace(of, statistics=self._statistics(name, asked.known)))
-            worst = np.maximum(worst, self._combined(estimates[name].error, asked))
-        error = worst[asked.window]
+            errors.append(self._combined(estimates[name].error, asked))
+        error = reduce(np.maximum, errors, np.zeros(1))[asked.window]
         good = error <= self._policy.error
-        return Judged(estimates, error, good, np.minimum(sampled, size), complete & good)
+        complete = reduce(np.logical_and, (each.complete for each in seen), good)
+        sampled = np.minimum(sum(each.sampled for each in seen), size)
+        return Judged(estimates, error, good, sampled, complete)
 
     def _statistics(self, name: str, known: Mapping[str, pa.Array]) -> dict[str, Float64Array]:
         """The running statistics of an aggregate, which the panes of each window know."""
@@ -235,14 +234,15 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN)
 
 
-def _seen(drawn: Drawn, sizes: Int64Array, size: Int64Array, whole: BoolArray, policy: Approximation) -> Seen:
+def _seen(drawn: Drawn, size: Int64Array, policy: Approximation) -> Seen:
     tuples, begin, end = drawn.tuples()
     held = Held(tuples, begin, end, one_per_key=True)
-    largest = np.ones(len(size))
+    complete, largest = drawn.sizes >= size, None
     if drawn.samples.distinct:
+        complete = drawn.sizes < drawn.most
         share = (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64
-        largest = np.where(whole, 1.0, np.minimum(share, 1 - 1e-16))
-    return Seen(held, sizes, size, {}, policy.confidence, policy.error, largest)
+        largest = np.where(complete, 1.0, np.minimum(share, 1 - 1e-16))
+    return Seen(held, drawn.sizes, size, complete, {}, policy.confidence, policy.error, largest)
 
 
 def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:

@@ -113,6 +113,11 @@ class Chosen:
         return positions_in_runs(run_starts(self.key), len(self.key))
 
     @cached_property
+    def numbers(self) -> Float64Array:
+        """The values of a numeric column."""
+        return values.numbers(self.column)
+
+    @cached_property
     def order_keys(self) -> Int64Array:
         """Integers that compare as the values do."""
         ranked = values.is_ranked(self.column.type)

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.arrays import Array, Float64Array, Int64Array
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
@@ -31,8 +30,7 @@ class Quantiles(Whole):
         """The quantiles where every tuple of a window counts so many times, as over a join."""
         chosen = held.chosen(self.column, self.where)
         windows = np.flatnonzero(chosen.sizes * times)
-        numbers = values.numbers(chosen.column)
-        found = [_quantile(chosen, numbers, windows, times[windows], each) for each in self.probabilities]
+        found = [_quantile(chosen, chosen.numbers, windows, times[windows], each) for each in self.probabilities]
         if not self.as_list:
             return spread(pa.array(found[0]), windows, len(chosen.sizes))
         offsets = np.arange(len(windows) + 1) * len(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Int64Array
 from muntin.chunks.policy import describe_size
 from muntin.chunks.store import ChunkStore
@@ -231,7 +232,7 @@ def holistic(family: Family) -> dict[str, OfHeld]:
 
 
 def _computed(whole: Whole, result: pa.DataType, held: Held) -> pa.Array:
-    return whole.compute(held).cast(result)
+    return of_type(whole.compute(held), result)
 
 
 class _Gathered:
