@@ -164,7 +164,8 @@ def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
 def expand(first: Int64Array, count: Int64Array) -> tuple[Int64Array, Int64Array]:
     """For every i the numbers `first[i] … first[i] + count[i] - 1`, after one another; and the i of each."""
     source = np.arange(len(count)).repeat(count)
-    return np.arange(len(source)) + (first - (count.cumsum() - count))[source], source
+    before: Int64Array = count.cumsum() - count
+    return np.arange(len(source)) + (first - before)[source], source
 
 
 def running_max(values: Array, starts: Int64Array) -> Array:

@@ -111,7 +111,7 @@ class Samples:
         return sum(each.nbytes for each in held) + int(self.columns.nbytes)
 
     def take(self, chosen: Int64Array | BoolArray) -> Samples:
-        indices = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        indices: Int64Array = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
         columns = taken(self.columns, indices)
         return Samples(
             self.key[indices], self.position[indices], self.priority[indices], columns, self.cuts, self.distinct

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
+from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, run_numbers, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
@@ -18,7 +19,7 @@ from muntin.sampling.allocation import congress
 from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
 from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, Told, of_type, picked
+from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, Told, picked
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates.decomposable import overflow
+from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.families.family import Answers, Family, Output
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, of_type, picked
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, picked
 from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
