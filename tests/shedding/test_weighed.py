@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Float64Array, State
-from muntin.shedding.scaled import ESTIMATES, Asked, Kind, Scaled
+from muntin.shedding.scaled import Asked, Kind, Scaled
 from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
-from muntin.shedding.weighed import FIELDS, Weighed
+from muntin.shedding.weighed import FIELDS, Weighed, WeighedSquares
 
-WEIGHED = Weighed("counts", "x")
+WEIGHED, WEIGHED_SQUARES = Weighed("counts", "x"), WeighedSquares("counts", "x")
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,11 @@ class Stratum:
     counts: Float64Array
     received: int
 
-    def lifted(self, by_chance: float | None = None) -> State:
+    def lifted(self, weighed: Weighed = WEIGHED) -> State:
         columns = [pa.array(self.x), pa.array(self.counts > 0)]
         batch = pa.record_batch(columns, names=["x", "counts"])
-        received = len(self.x) / by_chance if by_chance else float(self.received)
-        strata = Strata(np.array([received]), by_chance)
-        return WEIGHED.lift(Rows(batch, np.zeros(len(self.x), np.int64), np.zeros(len(self.x), np.int64), 1, strata))
+        strata = Strata(np.array([float(self.received)]))
+        return weighed.lift(Rows(batch, np.zeros(len(self.x), np.int64), np.zeros(len(self.x), np.int64), 1, strata))
 
 
 def combined(states: list[State]) -> dict[str, float]:
@@ -103,11 +102,12 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
         kept = kept_by_chance(len(x), 1 - chance, random)
         behind = Strata(np.bincount(of[kept], minlength=groups) / chance, chance)
     batch = pa.record_batch([pa.array(x[kept]), pa.array(np.ones(kept.sum(), bool))], names=["x", "counts"])
-    return WEIGHED.lift(Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], groups, behind))
+    return WEIGHED_SQUARES.lift(Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], groups, behind))
 
 
 def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
-    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], fields=list(ESTIMATES))
+    names = list(WEIGHED_SQUARES.names)[: len(state)]
+    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], names=names)
     asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
     assert found is not None
@@ -164,7 +164,7 @@ def test_counts_of_what_fulfils_a_condition_are_covered() -> None:
     batch = pa.record_batch([pa.array(fulfils.ravel()[kept])], names=["counts"])
     rows = Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
     state = Weighed("counts", None).lift(rows)
-    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], fields=list(ESTIMATES))
+    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], names=list(FIELDS))
     asked = Asked(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
     found = Scaled("count", Weighed("counts", None)).interval(pa.nulls(WINDOWS), estimates, asked)
     assert found is not None

@@ -18,7 +18,7 @@ from muntin.arrays import Int64Array, State
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
 from muntin.shedding.scaled import Scaled
-from muntin.shedding.weighed import Weighed
+from muntin.shedding.weighed import Weighed, WeighedSquares
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class VarianceAggregate(OfColumn):
             name = ("stddev" if self.root else "var") + ("_samp" if self.sample else "_pop")
             raise MuntinError(f"{name} needs a number, but column {self.column!r} is of type {kind}; cast it first.")
         lower = partial(_lower_variance, self.sample, self.root)
-        scaled = Scaled("deviation" if self.root else "variance", Weighed(where, self.column), self.sample)
+        scaled = Scaled("deviation" if self.root else "variance", WeighedSquares(where, self.column), self.sample)
         return Bound((Moments(where, self.column),), pa.float64(), lower, scaled=scaled)
 
 

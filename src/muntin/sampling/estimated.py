@@ -20,6 +20,7 @@ from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
 from muntin.errors import MuntinError
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
+from muntin.sampling.frequencies import missed_share, places
 from muntin.sampling.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.sampling.policy import Approximation
 from muntin.shedding.quantiles import intervals
@@ -177,11 +178,7 @@ def _order_interval(
 
 @dataclass(frozen=True)
 class FrequencyEstimator(OfWhole):
-    """The most frequent values. The error: by what share of the window a better one may have been missed.
-
-    The shares of all values together are off by no more than twice what the inequality of Dvoretzky, Kiefer and
-    Wolfowitz, with Massart's constant, allows the distribution function.
-    """
+    """The most frequent values. The error: by what share of the window a better one may have been missed."""
 
     k: int
     as_list: bool
@@ -189,22 +186,13 @@ class FrequencyEstimator(OfWhole):
     def estimate(self, seen: Seen) -> Estimate:
         chosen = seen.held.chosen(self.whole.column, self.whole.where)
         size = seen.statistics[COUNT]
-        n = np.maximum(chosen.total, 1)
-        known = chosen.sizes >= size
-        off = 2 * _frequency_error(np.maximum(chosen.as_good_as, 1), seen.confidence)
         most = most_frequent(chosen, self.k + 1)
-        place = np.arange(len(most.window)) - np.searchsorted(most.window, most.window)
-        share = np.zeros((2, len(size)))  # of the last value that is told, and of the first that is not
-        for row, at in enumerate((self.k - 1, self.k)):
-            found = place == at
-            share[row, most.window[found]] = most.count[found] / n[most.window[found]]
-        certain = share[0] - share[1] > off if not self.as_list else np.zeros(len(size), dtype=bool)
-        error = np.where(known | certain, 0.0, np.where(chosen.sizes > 0, off, np.inf))
+        error = missed_share(chosen, most, chosen.sizes >= size, self.k, self.as_list, seen.confidence)
         if not self.as_list:
             return Estimate(self.whole.compute(seen.held), error)
-        told = place < self.k
+        told = places(most) < self.k
         window = most.window[told]
-        counts = np.rint(most.count[told] * (size / n)[window]).astype(np.int64)
+        counts = np.rint(most.count[told] * (size / np.maximum(chosen.total, 1))[window]).astype(np.int64)
         items = chosen.column.take(pa.array(most.tuple[told]))
         pairs = pa.StructArray.from_arrays([items, pa.array(counts)], names=["item", "count"])
         return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
@@ -214,10 +202,6 @@ class FrequencyEstimator(OfWhole):
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
         return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
-
-
-def _frequency_error(n: Int64Array, confidence: float) -> Float64Array:
-    return np.asarray(2 * np.sqrt(np.log(2 / (1 - confidence)) / (2 * n)))
 
 
 @dataclass(frozen=True)

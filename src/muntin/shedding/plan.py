@@ -13,8 +13,7 @@ from muntin.arrays import State
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE
 from muntin.sampling.plan import HIDDEN
-from muntin.shedding.scaled import ESTIMATES
-from muntin.shedding.weighed import FIELDS, Kept, Weighed
+from muntin.shedding.weighed import Kept, Weighed
 from muntin.windows import PaneWindow, Window
 
 KEPT = HIDDEN + "kept"
@@ -71,7 +70,8 @@ def statistic(name: str, bound: Bound) -> Bound:
 
 
 def _estimates(weighed: Weighed) -> Bound:
-    return Bound((weighed,), ESTIMATES, _lower_estimates)
+    kind = pa.struct([(name, pa.float64()) for name in weighed.names])
+    return Bound((weighed,), kind, partial(_lower_estimates, weighed.names))
 
 
 def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -79,9 +79,9 @@ def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
     return pa.array(kept)
 
 
-def _lower_estimates(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+def _lower_estimates(names: Sequence[str], states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (fields,) = states
-    return pa.StructArray.from_arrays([pa.array(each) for each in fields], names=list(FIELDS))
+    return pa.StructArray.from_arrays([pa.array(each) for each in fields], names=list(names))
 
 
 def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

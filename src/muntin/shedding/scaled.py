@@ -12,11 +12,10 @@ from scipy.special import gammaincinv, stdtrit
 from muntin.arrays import Float64Array, Int64Array
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
-from muntin.shedding.weighed import FIELDS, Weighed
+from muntin.shedding.variances import variance
+from muntin.shedding.weighed import Weighed
 
 Kind = Literal["count", "sum", "mean", "variance", "deviation", "least", "greatest", "as it is"]
-ESTIMATES = pa.struct([(name, pa.float64()) for name in FIELDS])
-"""The estimates of a window, as a value."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,10 @@ class Scaled:
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
-        of = {name: np.asarray(estimates.field(name)) for name in FIELDS}
-        own = self._own(of, asked)
+        own = self._own(_fields(estimates), asked)
         if self.partners is None or partners is None:
             return own
-        return _times(own, self.partners._own({name: np.asarray(partners.field(name)) for name in FIELDS}, asked))
+        return _times(own, self.partners._own(_fields(partners), asked))
 
     def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
         if self.kind == "count":
@@ -62,7 +60,7 @@ class Scaled:
             mean = of["mean"]
             scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
             return _around(of["count"] * mean, scatter, of, asked)
-        return _variance(of, self.sample, root=self.kind == "deviation")
+        return variance(of, self.sample, self.kind == "deviation", asked.confidence)
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,10 @@ class Asked:
     """How many tuples they have, those that were shed among them."""
     by_chance: bool
     confidence: float
+
+
+def _fields(estimates: pa.Array) -> dict[str, Float64Array]:
+    return {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
 
 
 def _times(one: Interval, other: Interval) -> Interval:
@@ -122,17 +124,6 @@ def _count(of: dict[str, Float64Array], asked: Asked) -> Interval:
     kept = np.where(of["count_variance"] > 0, as_sure, asked.kept)
     found = estimators.share(share * kept, kept, asked.confidence)
     return Interval(value, found.low * asked.size, found.high * asked.size)
-
-
-def _variance(of: dict[str, Float64Array], sample: bool, root: bool) -> Interval:
-    """An interval would take the fourth moments, which nobody keeps."""
-    count = of["count"]
-    squares = np.maximum(of["squares"] + np.where(of["certainty"] > 0, of["variance"] / _at_least_one(count), 0.0), 0.0)
-    degrees = count - 1 if sample else count
-    value = np.where(degrees > 0, squares / np.where(degrees > 0, degrees, 1.0), np.nan)
-    value = np.sqrt(value) if root else value
-    unknown = np.full(len(value), np.nan)
-    return Interval(value, unknown, unknown)
 
 
 def _one_sided(known: pa.Array, kind: Kind) -> Interval | None:

@@ -13,11 +13,15 @@ import numpy as np
 from muntin.aggregates import values
 from muntin.aggregates.partial import Field, Partial, sums
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Float64Array, State
+from muntin.arrays import Float64Array, Int64Array, State
+from muntin.shedding.strata import Strata
 
 FIELDS = ("count", "mean", "squares", "kept", "count_variance", "covariance", "variance", "certainty")
 """Of the tuples that count. `variance` is that of the sum of all distances from the mean, `covariance` that of this sum
 and the count; `certainty` is what Satterthwaite's degrees of freedom are made of."""
+OF_SQUARES = ("count_covariance", "sum_covariance", "squares_variance", "weights")
+"""Of the sum of all squared distances from the mean: its covariances with the count and with the sum of distances, and
+its variance. `weights` is the sum of all squared weights."""
 
 
 @dataclass(frozen=True)
@@ -46,33 +50,39 @@ class Weighed(Partial):
     column: str | None
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return FIELDS
+
+    @property
     def fields(self) -> tuple[Field, ...]:
-        return tuple(Field("float64") for _ in FIELDS)
+        return tuple(Field("float64") for _ in self.names)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return () if self.column is None else (self.column,)
 
     def lift(self, rows: Rows) -> State:
+        with np.errstate(all="ignore"):
+            return _stratum(rows.strata, self._drawn(rows))
+
+    def _drawn(self, rows: Rows) -> _Drawn:
         numbers = np.zeros(len(rows.groups))  # of what is no number, it is counted how often it is there
         if self.column is not None and values.is_numeric(rows.array(self.column).type):
             numbers = rows.numbers(self.column)
         groups, numbers = rows.select(self.inputs, self.where, numbers)
         size = rows.group_count
         counting = np.bincount(groups, minlength=size).astype(np.float64)
-        with np.errstate(all="ignore"):
-            mean = sums(groups, numbers, size) / np.maximum(counting, 1)
-            squares = sums(groups, (numbers - mean[groups]) ** 2, size)
-            kept = np.bincount(rows.groups, minlength=size).astype(np.float64)
-            return _stratum(rows, kept, counting, mean, squares)
+        mean = sums(groups, numbers, size) / np.maximum(counting, 1)
+        away = numbers - mean[groups]
+        kept = np.bincount(rows.groups, minlength=size).astype(np.float64)
+        return _Drawn(groups, away, kept, counting, mean, sums(groups, away**2, size))
 
     def combine(self, left: State, right: State) -> State:
         """As moments are merged, with the variances of both sides moved to the common mean."""
         count, mean = left[0] + right[0], np.where(left[0] == 0, right[1], left[1])
-        both = (left[0] > 0) & (right[0] > 0)
         with np.errstate(all="ignore"):
-            share = right[0] / np.where(count > 0, count, 1)
-            apart = np.where(both, right[1] - left[1], 0.0)
+            apart, share = _apart(left, right)
+            both = apart != 0
             mean = mean + np.where(both, apart * share, 0.0)
             between = np.where(both, apart * apart * left[0] * share, 0.0)
             first, second = _moved(left, -apart * share), _moved(right, apart * (1 - share))
@@ -81,33 +91,104 @@ class Weighed(Partial):
             return (count, mean, squares, left[3] + right[3], left[4] + right[4], *rest)
 
 
-def _stratum(
-    rows: Rows, kept: Float64Array, counting: Float64Array, mean: Float64Array, squares: Float64Array
-) -> State:
-    """`kept` tuples of every stratum, of which `counting` count, with these moments."""
-    strata = rows.strata
+@dataclass(frozen=True)
+class WeighedSquares(Weighed):
+    """The same, and how far off the squared deviations may be: that takes their covariances, and fourth moments."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*FIELDS, *OF_SQUARES)
+
+    def lift(self, rows: Rows) -> State:
+        with np.errstate(all="ignore"):
+            drawn = self._drawn(rows)
+            return (*_stratum(rows.strata, drawn), *_squares(rows.strata, drawn))
+
+    def combine(self, left: State, right: State) -> State:
+        with np.errstate(all="ignore"):
+            apart, share = _apart(left, right)
+            first, second = _squares_moved(left, -apart * share), _squares_moved(right, apart * (1 - share))
+            rest = (a + b for a, b in zip((*first, left[-1]), (*second, right[-1]), strict=True))
+            return (*super().combine(left, right), *rest)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What was kept of every stratum: `kept` tuples, of which `counting` count, with these moments."""
+
+    groups: Int64Array
+    away: Float64Array
+    """How far each tuple that counts is from the mean of its stratum."""
+    kept: Float64Array
+    counting: Float64Array
+    mean: Float64Array
+    squares: Float64Array
+
+    @property
+    def nothing(self) -> Float64Array:
+        return np.zeros(len(self.kept))
+
+    def moment(self, power: int) -> Float64Array:
+        return sums(self.groups, self.away**power, len(self.kept))
+
+    def spread(self, strata: Strata) -> Float64Array:
+        """What squares within a stratum are multiplied by for the variance of its total."""
+        if strata.by_chance is not None:
+            return np.full(len(self.kept), (1 - strata.by_chance) / strata.by_chance**2)
+        weight = strata.received / np.maximum(self.kept, 1)
+        drawn = np.maximum(self.kept - 1, 1)
+        return np.where(self.kept < strata.received, strata.received * (weight - 1) / drawn, 0.0)
+
+
+def _stratum(strata: Strata | None, of: _Drawn) -> State:
+    nothing, counting = of.nothing, of.counting
     if strata is None:  # nothing was dropped
-        nothing = np.zeros(len(kept))
-        return (counting, mean, squares, counting, nothing, nothing, nothing, nothing)
-    weight = strata.received / np.maximum(kept, 1)
-    count = counting * weight
+        return (counting, of.mean, of.squares, counting, nothing, nothing, nothing, nothing)
+    weight, spread = strata.received / np.maximum(of.kept, 1), of.spread(strata)
+    count, variance = counting * weight, spread * of.squares
     if strata.by_chance is not None:
-        factor = (1 - strata.by_chance) / strata.by_chance**2
-        nothing = np.zeros(len(kept))
-        return (count, mean, squares * weight, counting, factor * counting, nothing, factor * squares, nothing)
-    drawn = np.maximum(kept - 1, 1)
-    spread = np.where(kept < strata.received, strata.received * (weight - 1) / drawn, 0.0)
-    variance = spread * squares
-    count_variance = spread * counting * (1 - counting / np.maximum(kept, 1))
+        return (count, of.mean, of.squares * weight, counting, spread * counting, nothing, variance, nothing)
+    count_variance = spread * counting * (1 - counting / np.maximum(of.kept, 1))
     # Unbiased: the deviations within the stratum, less what the merging adds because the mean is only an estimate.
-    scaled = np.where(counting > 1, (count - 1) / np.maximum(counting - 1, 1) * squares, 0.0)
+    scaled = np.where(counting > 1, (count - 1) / np.maximum(counting - 1, 1) * of.squares, 0.0)
     deviations = scaled - variance / np.maximum(count, 1)
-    return (count, mean, deviations, counting, count_variance, np.zeros(len(kept)), variance, variance**2 / drawn)
+    certainty = variance**2 / np.maximum(of.kept - 1, 1)
+    return (count, of.mean, deviations, counting, count_variance, nothing, variance, certainty)
+
+
+def _squares(strata: Strata | None, of: _Drawn) -> State:
+    if strata is None:
+        return (of.nothing, of.nothing, of.nothing, of.counting)
+    kept, spread, cubes, fourth = np.maximum(of.kept, 1), of.spread(strata), of.moment(3), of.moment(4)
+    weights = of.counting * (strata.received / kept) ** 2
+    if strata.by_chance is not None:
+        return (spread * of.squares, spread * cubes, spread * fourth, weights)
+    with_count = of.squares * (1 - of.counting / kept)
+    return (spread * with_count, spread * cubes, spread * np.maximum(fourth - of.squares**2 / kept, 0.0), weights)
+
+
+def _apart(left: State, right: State) -> tuple[Float64Array, Float64Array]:
+    """How far the means of both sides are apart, if both have one, and the right one's share of the tuples."""
+    count = left[0] + right[0]
+    both = (left[0] > 0) & (right[0] > 0)
+    return np.where(both, right[1] - left[1], 0.0), right[0] / np.where(count > 0, count, 1)
 
 
 def _moved(state: State, by: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Covariance and variance of the sum of distances, when the point that they are measured from moves."""
-    _, _, _, _, count_variance, covariance, variance, _ = state
+    count_variance, covariance, variance = state[4:7]
     still = by == 0
     moved = np.where(still, 0.0, 2 * by * covariance + by * by * count_variance)
     return covariance + np.where(still, 0.0, by * count_variance), variance + moved
+
+
+def _squares_moved(state: State, by: Float64Array) -> tuple[Float64Array, ...]:
+    """The same for the sum of squares: each distance d becomes d + by, each square d² + 2 by d + by²."""
+    count, both, distance, of_count, of_sum, squares = *state[4:7], *state[8:11]
+    still = by == 0
+    moves = (
+        2 * by * both + by**2 * count,
+        by * (2 * distance + of_count) + 3 * by**2 * both + by**3 * count,
+        4 * by * of_sum + by**2 * (2 * of_count + 4 * distance) + 4 * by**3 * both + by**4 * count,
+    )
+    return tuple(old + np.where(still, 0.0, move) for old, move in zip((of_count, of_sum, squares), moves, strict=True))

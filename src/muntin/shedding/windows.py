@@ -15,11 +15,13 @@ from muntin.aggregates.decomposable import overflow
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.families.family import Answers, Family, Output
+from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, picked
 from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
+from muntin.whole.frequent import Mode, TopK
 from muntin.whole.held import Held
 from muntin.whole.quantiles import Quantiles
 from muntin.whole.windows import OfHeld, WholeWindows, holistic
@@ -91,22 +93,19 @@ class ShedWindows:
     ) -> tuple[dict[str, pa.Array], Told]:
         """With what needs the tuples themselves: all that were kept, or samples of those."""
         told = self._told(asked, incomplete)
-        quantiles = {o.name: o.bound.whole for o in family.outputs if isinstance(o.bound.whole, Quantiles)}
-        sides: dict[str, OfHeld] = {
-            _SIDES + name: partial(_sides, whole, self._policy.confidence) for name, whole in quantiles.items()
-        }
+        judging = _judging(family, self._policy.confidence)
         if self._whole.approximate is None:
-            found = {**known, **self._whole.computed(family, answers, {**holistic(family), **sides})}
-            for name in quantiles:
-                told = _with_sides(told, name, found.pop(_SIDES + name))
+            found = {**known, **self._whole.computed(family, answers, {**holistic(family), **judging})}
+            for name in judging:
+                told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
             return found, told
         found = self._whole.approximate.values(family, answers, known)
         told, sampled = _from_samples(told, found.pop("quality"))
         rest = np.flatnonzero(incomplete & ~sampled)
         if len(rest):
-            of_rest = self._whole.computed(family, answers.take(rest), sides)
-            for name in quantiles:
-                told = _with_sides(told, name, _scattered(of_rest[_SIDES + name], rest, told, name))
+            for name, of_rest in self._whole.computed(family, answers.take(rest), judging).items():
+                output = name.removeprefix(_JUDGED)
+                told = _judged(told, output, _scattered(of_rest, rest, told, output))
         return found, told
 
     def _scaled(
@@ -145,11 +144,39 @@ class ShedWindows:
         self.counted.with_error += int(known.sum())
 
 
-_SIDES = "sides of "
+_JUDGED = "judged "
+_JUDGEMENT = ["low", "high", "error"]
+
+
+def _judging(family: Family, confidence: float) -> dict[str, OfHeld]:
+    """What says how good those aggregates are that are computed of the kept tuples themselves."""
+    found: dict[str, OfHeld] = {}
+    for output in family.outputs:
+        if isinstance(output.bound.whole, Quantiles):
+            found[_JUDGED + output.name] = partial(_sides, output.bound.whole, confidence)
+        elif isinstance(output.bound.whole, Mode | TopK):
+            found[_JUDGED + output.name] = partial(_missed, output.bound.whole, confidence)
+    return found
 
 
 def _sides(whole: Quantiles, confidence: float, held: Held) -> pa.Array:
-    return _struct(*intervals(whole, held, confidence))
+    low, high = intervals(whole, held, confidence)
+    return pa.StructArray.from_arrays([low, high, pa.nulls(len(low), pa.float64())], names=_JUDGEMENT)
+
+
+def _missed(whole: Mode | TopK, confidence: float, held: Held) -> pa.Array:
+    """Values have no interval: what is told is by what share of the window a more frequent one may have been missed."""
+    chosen = held.chosen(whole.column, whole.where)
+    k, as_list = (whole.k, True) if isinstance(whole, TopK) else (1, False)
+    error = missed_in_kept(chosen, k, as_list, confidence)
+    unknown = pa.nulls(len(error), pa.float64())
+    return pa.StructArray.from_arrays([unknown, unknown, pa.array(error)], names=_JUDGEMENT)
+
+
+def _judged(told: Told, name: str, judged: pa.Array) -> Told:
+    error = np.asarray(judged.field("error").fill_null(np.nan))
+    error = np.fmax(told.error, np.where(np.isfinite(error), error, np.nan))
+    return replace(_with_sides(told, name, judged), error=error)
 
 
 def _struct(low: pa.Array, high: pa.Array) -> pa.Array:
@@ -160,15 +187,18 @@ def _with_sides(told: Told, name: str, sides: pa.Array) -> Told:
     return replace(told, low={**told.low, name: sides.field("low")}, high={**told.high, name: sides.field("high")})
 
 
-def _scattered(sides: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Array:
-    """The sides of some windows among those of all."""
-    place = np.arange(len(told.size))
-    place[at] = len(place) + np.arange(len(at))
-    both = [
-        pa.concat_arrays([of_type(old[name], sides.type.field(side).type), sides.field(side)]).take(pa.array(place))
-        for side, old in (("low", told.low), ("high", told.high))
-    ]
-    return _struct(*both)
+def _scattered(judged: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Array:
+    """What is to be thought of some windows, among those of all."""
+    count = len(told.size)
+    place = np.arange(count)
+    place[at] = count + np.arange(len(at))
+    before = {"low": told.low.get(name), "high": told.high.get(name)}  # where answers are no numbers, there are none
+    columns = []
+    for field in judged.type:
+        old = before.get(field.name)
+        old = pa.nulls(count, field.type) if old is None else of_type(old, field.type)
+        columns.append(pa.concat_arrays([old, judged.field(field.name)]).take(pa.array(place)))
+    return pa.StructArray.from_arrays(columns, names=judged.type.names)
 
 
 def _from_samples(told: Told, quality: pa.Array) -> tuple[Told, BoolArray]:
