@@ -31,7 +31,9 @@ from muntin.sampling.policy import Approximation
 from muntin.shedding.policy import Shedding
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
-from muntin.stages.window_stage import ShardMetrics, WindowStage, answer_table
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import answer_table
+from muntin.stages.window_stage import WindowStage
 from muntin.whole import frequent
 from muntin.whole.applied import Applied
 from muntin.workers.dealing import plan_of_worker

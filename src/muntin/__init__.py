@@ -14,7 +14,8 @@ from muntin import aggregates, windows
 from muntin.errors import MuntinError, StateError
 from muntin.joins.join import Join
 from muntin.joins.start import join
-from muntin.query import Query, over
+from muntin.query import Query
+from muntin.start import over
 
 if TYPE_CHECKING:
     from muntin.spark.drift import drift

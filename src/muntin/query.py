@@ -1,4 +1,4 @@
-"""`over()` and the query: an immutable description, checked while it is built."""
+"""The query: an immutable description, checked while it is built."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate, Bound
-from muntin.aggregates.values import is_number
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration
 from muntin.errors import MuntinError, suggest
 from muntin.joins.product import Product
-from muntin.panes.keys import check_key_type
 from muntin.plan import Plan
 from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
@@ -93,7 +91,7 @@ class Query:
                 )
             self._check_output_name(name, bound)
             for column in aggregate.columns:
-                _check_column(self.source, column, f"{name}'s column")
+                check_column(self.source, column, f"{name}'s column")
             filters, where = filters.add(aggregate.where, self.source)
             try:
                 bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
@@ -128,7 +126,7 @@ class Query:
                 raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
         given = list(self.source.types) if columns is None else list(columns)
         for column in given:
-            _check_column(self.source, column, "apply's column")
+            check_column(self.source, column, "apply's column")
         return replace(self, applied=Applied(function, fields, tuple(given), form))
 
     def compress(
@@ -368,71 +366,7 @@ class Query:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
 
 
-def over(
-    data: DataFrame,
-    *windows: Window,
-    time: str,
-    watermark: Duration | None = None,
-    by: str | Sequence[str] = (),
-) -> Query:
-    """Start a query: windows over the `time` column of `data`, per key of `by`.
-
-    `watermark` is how late rows may come behind the latest one; streams need it, tables do without.
-    """
-    from muntin.spark.source import Source
-
-    source = Source.of(data)
-    keys = (by,) if isinstance(by, str) else tuple(by)
-    _check_windows(windows, source)
-    _check_time(source, time)
-    for key in keys:
-        _check_column(source, key, "by column")
-        check_key_type(source.types[key], key)
-        if key in RESERVED:
-            raise MuntinError(f"by column {key!r} has the name of a result's own column; rename it first.")
-    for position, key in enumerate(keys):
-        if key in keys[:position]:
-            raise MuntinError(f"by names the column {key!r} twice; name it once.")
-    if source.streaming and watermark is None:
-        raise MuntinError(
-            "watermark is missing: a stream needs it to know when a window is complete; "
-            "give how late rows may come, such as watermark='10 minutes'."
-        )
-    delay = None if watermark is None else positive_microseconds(watermark, "watermark")
-    return Query(source, windows, time, delay, keys)
-
-
-def _check_windows(windows: Sequence[Window], source: Source) -> None:
-    if not windows:
-        raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
-    for window in windows:
-        if not isinstance(window, Window):
-            raise MuntinError(
-                f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes')."
-            )
-        if isinstance(window, DeltaWindow):
-            _check_column(source, window.column, "delta's column")
-            kind = source.types[window.column]
-            if not is_number(kind):
-                raise MuntinError(
-                    f"delta's column {window.column!r} is of type {kind}, not a number; cast it to a double or a long."
-                )
-    titles = [window.title for window in windows]
-    for position, title in enumerate(titles):
-        if title in titles[:position]:
-            raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
-
-
-def _check_time(source: Source, time: str) -> None:
-    _check_column(source, time, "time column")
-    kind = source.types[time]
-    if not pa.types.is_timestamp(kind):
-        raise MuntinError(
-            f"time column {time!r} is of type {kind}, not a timestamp; cast it, such as F.to_timestamp({time!r})."
-        )
-
-
-def _check_column(source: Source, column: object, what: str) -> None:
+def check_column(source: Source, column: object, what: str) -> None:
     if not isinstance(column, str):
         raise MuntinError(f"{what} must be the name of a column, got {column!r}.")
     if column in source.unreadable:

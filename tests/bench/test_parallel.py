@@ -21,6 +21,7 @@ from muntin.bench import parallel_data as data
 from muntin.bench import parallel_records as records
 from muntin.bench.core import plan_of, replay
 from muntin.bench.data_sets import BEGIN, SECOND, TIME, DataSet
+from muntin.bench.parallel_alone import calls_per_second
 from muntin.bench.parallel_chunks import static_plan
 from muntin.bench.parallel_fit import Fit, last
 from muntin.bench.parallel_plot import Picture, draw
@@ -56,6 +57,10 @@ def test_a_fit_tells_the_price_the_trend_and_its_time() -> None:
     (one,) = Fit()(window([EPOCH], [5.0])).to_pylist()
     assert (one["price"], one["trend"]) == (5.0, 0.0)
     assert last(window([EPOCH, EPOCH + 1], [5.0, 6.0])).to_pylist() == [{"price": 6.0}]
+
+
+def test_the_function_runs_in_processes_of_its_own() -> None:
+    assert calls_per_second(Fit(), tuples=100, calls=3, processes=2) > 0
 
 
 def test_quotes_come_evenly() -> None:

@@ -20,7 +20,7 @@ from muntin.families.family import Answers, Family
 from muntin.panes import packed, values
 from muntin.panes.store import Header, HotCache
 from muntin.plan import Plan
-from muntin.stages.window_stage import ShardMetrics
+from muntin.stages.shard_metrics import ShardMetrics
 from muntin.whole.windows import WholeWindows
 from tests import builders, naive, strategies
 from tests.builders import CASES, HOLISTIC, Found, Step, Stream, make_plan, row, sliding, tiny, us

@@ -19,7 +19,7 @@ from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.pairs import OverPairs
 from muntin.plan import Plan
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from tests import builders, naive, strategies
 from tests.builders import CASES, Step, Stream, answer, by_shard, check, pack, sliding, tiny
 from tests.joins import union

@@ -17,7 +17,7 @@ from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
 from muntin.plan import Plan
 from muntin.stages.pane_stage import shard_of, split
-from muntin.stages.window_stage import absorb
+from muntin.stages.taken import absorb
 from tests import strategies
 from tests.builders import (
     CASES,

@@ -15,7 +15,7 @@ from muntin.ranking.merged import merged, ranked_schema
 from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from tests import strategies
 from tests.builders import Step, Stream, make_plan, pack, row, sliding
 from tests.ranking.test_top import compared, sorted_windows, texts, told, window_of

@@ -23,7 +23,7 @@ from muntin.ranking import merged as merging
 from muntin.ranking.merged import merged, ranked_schema
 from muntin.ranking.order import place_keys
 from muntin.ranking.policy import Top
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from muntin.windows import PaneWindow
 from tests import strategies
 from tests.builders import CASES, Step, Stream, bind, by_shard, make_plan, pack, plain, row, sliding

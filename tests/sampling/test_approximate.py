@@ -24,7 +24,7 @@ from muntin.sampling.policy import Approximation
 from muntin.sampling.samples import Samples
 from muntin.sampling.store import SampleStore
 from muntin.stages.pane_stage import PaneStage
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from tests import builders, strategies
 from tests.builders import Found, Step, Stream, answer, make_plan, row, sliding, tiny
 from tests.naive import Row

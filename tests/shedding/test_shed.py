@@ -21,7 +21,8 @@ from muntin.sampling.policy import Approximation
 from muntin.shedding.policy import Method, Shedding
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PaneStage
-from muntin.stages.window_stage import ShardMetrics, answer_table
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import answer_table
 from muntin.whole import weighted
 from muntin.whole.applied import Applied
 from muntin.whole.frequent import TopK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -164,7 +163,7 @@ def test_a_mode_far_ahead_is_certain_and_a_list_of_counts_never_is() -> None:
 
 
 def test_quality_tells_the_error_of_modes_and_no_interval() -> None:
-    rows: list[dict[str, Any]] = [row(i % 80, "a", x=float(i % 7), w=f"w{i % 7}") for i in range(4000)]
+    rows = [row(i % 80, "a", x=float(i % 7), w=f"w{i % 7}") for i in range(4000)]
     names = ["count", "mode_w", "mode_x", "top_w"]
     plan = make_plan([sliding(80, 80)], ("k",), names, shedding=Shedding(0.9, None))
     ((_, values),) = next(answer(plan, [rows]))

@@ -18,7 +18,7 @@ from muntin.families.time import WindowAnswers, new_windows
 from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
 from muntin.stages import pane_stage
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from muntin.whole.windows import WholeWindows
 from muntin.windows import PaneWindow
 from tests import naive, strategies

@@ -15,7 +15,7 @@ from muntin.errors import StateError
 from muntin.families import ordered
 from muntin.panes import values
 from muntin.panes.store import HotCache
-from muntin.stages.window_stage import answer_table
+from muntin.stages.table_stage import answer_table
 from tests import builders, strategies
 from tests.builders import Stream, answer, make_plan, pack, read, row, tiny, us
 from tests.naive import Row

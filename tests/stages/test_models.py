@@ -14,7 +14,8 @@ from muntin import windows as W
 from muntin.panes.store import HotCache, PaneStore, without_closed
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
-from muntin.stages.window_stage import ShardMetrics, answer_table
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import answer_table
 from tests import builders, naive, naive_models, strategies
 from tests.builders import (
     CASES,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.plan import Plan
-from muntin.stages.window_stage import ShardMetrics, advance_table, answer_table
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import advance_table, answer_table
 from muntin.whole.applied import Applied
 from muntin.workers.collector import in_window_order
 from muntin.workers.jobs import Job

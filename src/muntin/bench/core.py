@@ -27,7 +27,8 @@ from muntin.plan import Plan
 from muntin.sampling.policy import Approximation
 from muntin.shedding.policy import Shedding
 from muntin.stages.pane_stage import PackedPanes, PaneStage
-from muntin.stages.window_stage import ShardMetrics, WindowStage
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.window_stage import WindowStage
 from muntin.whole.applied import Applied
 
 ANSWER = "answer"

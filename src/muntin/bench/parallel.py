@@ -18,6 +18,7 @@ from muntin import windows as W
 from muntin.bench import parallel_data as data
 from muntin.bench import parallel_records as records_of
 from muntin.bench.data_sets import SECOND
+from muntin.bench.parallel_alone import calls_per_second
 from muntin.bench.parallel_fit import Fit
 from muntin.bench.parallel_plot import Picture, draw
 from muntin.bench.parallel_records import AUTOMATIC
@@ -43,6 +44,8 @@ LONG = Fit(tuple(range(1, 13)))
 """Where windows do not overlap: it should cost more to fit a quote than to send it."""
 SPREAD, SEED = 2.0, 0
 """Of heavy-tailed windows."""
+CALLS = 20
+"""Of the function alone."""
 KEYS, HOT = 16, 0.8
 """Keys where one is hot, and its share."""
 
@@ -142,12 +145,13 @@ class _Bench:
         scale = self._scale
         of_models = len(COMPARED) * (TWO * (scale.rounds + len(scale.sliding) - 1) + len(scale.workers))
         others = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + 4 * scale.rounds + 6 + 2
-        self._running.steps(1 + of_models + others)
+        self._running.steps(2 + of_models + others)
         # The batch that closes the last windows has no rows, and so would not count.
         self._running.spark.conf.set(NO_DATA_BATCHES, "false")
         try:
             self._warm_up()
             records = [
+                self._alone(),
                 *self._models(),
                 *self._chunks(),
                 *self._rates(),
@@ -173,6 +177,13 @@ class _Bench:
     def _run(self, what: str, folder: Path, setting: Setting, warm_up: int = 2) -> Run:
         with self._running.step(what):
             return measure(self._running, folder, setting, warm_up)
+
+    def _alone(self) -> Record:
+        """The most that two workers can gain here."""
+        with self._running.step("the function alone"):
+            # In turn, so that neither has the quieter machine.
+            rates = [calls_per_second(FIT, self._scale.rate, CALLS, count) for count in (1, TWO, 1, TWO)]
+        return records_of.of_function(max(rates[0::2]), max(rates[1::2]))
 
     def _models(self) -> list[Record]:
         """Figure 11, with one and two workers in turn."""

@@ -14,6 +14,19 @@ AUTOMATIC = 0
 """Among the sizes of chunks: the one that Muntin chooses."""
 
 
+def of_function(one: float, two: float) -> Record:
+    """Calls per second in one process, and in two at once."""
+    return Record(
+        name="the function alone, without Spark: calls/s of two processes by one",
+        rows_per_s=None,
+        baseline=one,
+        ratio=two / one,
+        target=None,
+        baseline_name="calls/s of one",
+        note=f"{two:.1f} calls/s, one {one:.1f}; what two workers can gain at most",
+    )
+
+
 def of_models(title: str, runs: Mapping[tuple[Model, int], Run], wanted: float, aimed: bool) -> list[Record]:
     """Figure 11; `wanted` are the results of a second of the stream."""
     records = []

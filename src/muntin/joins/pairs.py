@@ -20,7 +20,9 @@ from muntin.panes import keys
 from muntin.panes.table import PaneTable, key_columns, merge
 from muntin.plan import Plan
 from muntin.stages.pane_stage import PaneStage
-from muntin.stages.window_stage import ALL_TIMES, absorb, answers, whole_windows
+from muntin.stages.table_stage import ALL_TIMES
+from muntin.stages.taken import absorb
+from muntin.stages.window_stage import answers, whole_windows
 from muntin.windows import PaneWindow, TimeWindow
 
 NUMBER = "window_id"

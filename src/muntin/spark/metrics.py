@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.panes.store import Totals
-from muntin.stages.window_stage import ShardMetrics
+from muntin.stages.shard_metrics import ShardMetrics
 
 OBSERVATION = "muntin"
 NAMES = tuple(each.name for each in fields(ShardMetrics))

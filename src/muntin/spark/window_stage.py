@@ -18,7 +18,9 @@ from muntin.spark.metrics import metric_fields, metric_values
 from muntin.spark.pane_stage import host_load
 from muntin.spark.shards import shard_ids
 from muntin.stages.pane_stage import PackedPanes
-from muntin.stages.window_stage import ShardMetrics, WindowStage, advance_table
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import advance_table
+from muntin.stages.window_stage import WindowStage
 from muntin.workers.dealing import plan_of_worker
 from muntin.workers.jobs import Job
 

@@ -3,100 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, run_starts
 from muntin.chunks.needed import NeededTuples, drop_useless
 from muntin.chunks.store import ChunkStore
-from muntin.families.family import ALWAYS, NEVER_MORE, Arrival, TupleFamily
 from muntin.panes import packed
 from muntin.panes.marks import Marks
-from muntin.panes.store import Header, PaneStore, Totals, open_rows, waiting, without_closed, without_closed_of_part
-from muntin.panes.table import Leaves, PaneTable, compacted, merge
-from muntin.panes.tuples import Tuples
+from muntin.panes.store import Header, PaneStore, Totals, open_rows, without_closed
+from muntin.panes.table import PaneTable, compacted, merge
 from muntin.plan import Plan
 from muntin.ranking.drift import DriftMeter
 from muntin.ranking.order import best
-from muntin.sampling.store import SampleStore, ShardSamples
+from muntin.sampling.store import SampleStore
 from muntin.sampling.windows import ApproximateWindows
 from muntin.shedding.windows import ShedWindows
 from muntin.stages.pane_stage import PackedPanes
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.taken import Taken, absorb, additions
 from muntin.whole.windows import WholeWindows
 from muntin.workers.dealing import in_private_panes
-from muntin.workers.jobs import Job, computed, window_jobs
-
-
-@dataclass
-class ShardMetrics:
-    """What one shard did in one batch."""
-
-    rows: int = 0
-    late_rows: int = 0
-    bad_rows: int = 0
-    outside_rows: int = 0
-    results: int = 0
-    panes: int = 0
-    tuples: int = 0
-    hot_bytes: int = 0
-    state_bytes: int = 0
-    segments: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    answer_nanoseconds: int = 0
-    answer_bytes: int = 0
-    exact_windows: int = 0
-    approximate_windows: int = 0
-    jobs: int = 0
-    arrived_bytes: int = 0
-    job_bytes: int = 0
-    sample_tuples: int = 0
-    sample_bytes: int = 0
-    shed_rows: int = 0
-    shed_rate: int = 0
-    error_millionths: int = 0
-    windows_with_error: int = 0
-    drift_common: int = 0
-    drift_union: int = 0
-    drift_apart: int = 0
-    drift_total: int = 0
-    chunks: int = 0
-    compressed_chunks: int = 0
-    chunk_tuples: int = 0
-    uncompressed_bytes: int = 0
-    compressed_bytes: int = 0
-    resident_bytes: int = 0
-    left_chunks: int = 0
-    compressed_after: int = 0
-    compressions: int = 0
-    decompressions: int = 0
-    total_rows: int = 0
-    total_late_rows: int = 0
-    total_bad_rows: int = 0
-    total_outside_rows: int = 0
-    total_results: int = 0
-    total_compressions: int = 0
-    total_decompressions: int = 0
-    total_exact_windows: int = 0
-    total_approximate_windows: int = 0
-    total_shed_rows: int = 0
-
-    def count_shed(self, batch: Totals, shed: ShedWindows) -> Totals:
-        """Take over what is known of windows of which tuples were shed."""
-        told = shed.counted
-        self.error_millionths = round(told.error * 1e6)
-        self.windows_with_error = told.with_error
-        return replace(batch, exact_windows=told.exact, approximate_windows=told.approximate)
-
-    def count(self, batch: Totals, totals: Totals) -> None:
-        """Take over the counters of this batch, and those since the query first started."""
-        for name, value in asdict(batch).items():
-            setattr(self, name, value)
-        for name, value in asdict(totals).items():
-            setattr(self, f"total_{name}", value)
+from muntin.workers.jobs import Job, window_jobs
 
 
 @dataclass
@@ -233,90 +163,6 @@ class WindowStage:
         metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
 
 
-@dataclass(frozen=True)
-class Taken:
-    """A table with what arrived, and what of it is new."""
-
-    table: PaneTable
-    arrived: PaneTable | None
-    """The panes that arrived, and the tuples that wait."""
-    made: tuple[PaneTable, ...]
-    """What the families made of tuples, in the table's codes of keys."""
-    bad_rows: int
-    """How many tuples a family set aside."""
-    tuples: Tuples | None
-    """All that are in no chunk yet, those that are not waiting any more among them."""
-    fresh: Tuples | None = None
-    """Those that have just arrived."""
-    settled: Tuples | None = None
-    """Those that are settled with this batch, in order."""
-
-
-def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks) -> Taken | None:
-    """Take in what arrived; None if there is nothing at all."""
-    present = [each for each in (before, arrived) if each is not None]
-    if not present:
-        return None
-    table = merge(plan.layout, present)
-    if table.tuples is None:
-        return Taken(table, arrived, (), 0, None)
-    fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
-    settled = (table.tuples.time >= closed.settled) & (table.tuples.time < now.settled) & plan.settles
-    settled_at = np.flatnonzero(settled)
-    settled_at = settled_at[table.tuples.take(settled_at).order()]
-    arrival = Arrival(table.tuples, fresh, table.tuples.take(settled_at), settled_at, closed.watermark)
-    tuples, made, bad_rows = table.tuples, [], 0
-    for index, family in enumerate(plan.families):
-        absorbed = family.absorb(plan, table, arrival) if isinstance(family, TupleFamily) else None
-        if absorbed is not None:
-            made.append(absorbed.table)
-            if absorbed.bad is not None:
-                bad_rows += len(absorbed.bad)
-                tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
-    table = replace(table, tuples=tuples)
-    if plan.samples and not plan.settles:
-        # All of them are fresh, and in order they are sampled and written: sorted once for both.
-        order = tuples.order()
-        tuples, fresh = tuples.take(order), fresh[order]
-        table = replace(table, tuples=tuples)
-    waits = waiting(tuples.time, plan, now)
-    return Taken(
-        table=merge(plan.layout, [table.only(tuples=waits), *made], overlay=True),
-        arrived=None if arrived is None else arrived.only(tuples=waits[fresh]),
-        made=tuple(made),
-        bad_rows=bad_rows,
-        tuples=tuples,
-        fresh=tuples.take(fresh) if plan.samples else None,
-        settled=tuples.take(settled_at) if plan.samples else None,
-    )
-
-
-def additions(plan: Plan, taken: Taken, table: PaneTable, now: Marks) -> PaneTable | None:
-    """What has to be written: what is new and still in the table, which has been freed of what no window needs."""
-    new = [] if taken.arrived is None else [taken.arrived]
-    for made in taken.made:
-        kept = [
-            _still_there(own, left) if family.settles else np.ones(len(own), dtype=bool)
-            for family in plan.families
-            for own, left in zip(family.own(made), family.own(table), strict=True)
-        ]
-        new.append(compacted(plan.layout, made.filter(kept), slack=0))  # without the keys that nothing happened to
-    if not new:
-        return None
-    return without_closed_of_part(merge(plan.layout, new, overlay=True), plan, now)
-
-
-def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
-    """Of a key's numbered tuples, the windows need those from some number on."""
-    if not len(leaves):
-        return np.zeros(0, dtype=bool)
-    first = np.full(int(leaves.key.max()) + 1, np.iinfo(np.int64).max)
-    starts = run_starts(left.key)
-    starts = starts[left.key[starts] < len(first)]
-    first[left.key[starts]] = left.time[starts]
-    return leaves.time >= (first[0] if len(first) == 1 else first[leaves.key])
-
-
 def whole_windows(
     plan: Plan,
     taken: Taken,
@@ -370,58 +216,6 @@ def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, 
     drop_useless(chunks, needed)
     chunks.age()
     chunks.stay_within_limit(others=0 if table.tuples is None else table.tuples.nbytes)
-
-
-ALL_TIMES = Marks.at(ALWAYS), Marks.at(NEVER_MORE)
-"""A table is a stream whose only batch moves the marks from before all times to behind them."""
-
-
-def answer_table(
-    plan: Plan, arrived: Iterable[PackedPanes], metrics: ShardMetrics | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Results of all windows of one shard of a table."""
-    yield from computed(plan, advance_table(plan, arrived, metrics))
-
-
-def advance_table(
-    plan: Plan, arrived: Iterable[PackedPanes], metrics: ShardMetrics | None = None
-) -> Iterator[pa.RecordBatch | Job]:
-    """The same, or jobs: a table has no watermark, so that nothing is late and every window closes."""
-    metrics = metrics or ShardMetrics()
-    tables, shard = [], plan.shards[0]
-    for each in arrived:
-        shard = each.shard
-        metrics.rows += each.rows
-        metrics.bad_rows += each.bad_rows
-        metrics.outside_rows += each.outside_rows
-        metrics.shed_rows += each.shed_rows
-        metrics.shed_rate = max(metrics.shed_rate, each.shed_rate)
-        if each.panes is not None:
-            metrics.arrived_bytes += len(each.panes)
-            tables.append(in_private_panes(plan, packed.unpack(plan.layout, each.panes)))
-    if tables:
-        taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
-        assert taken is not None, "there are tables"
-        metrics.bad_rows += taken.bad_rows
-        sampled = None
-        if plan.sampling is not None:
-            sampled = SampleStore(plan, plan.shards.index(shard), taken.table, ShardSamples.none(plan), ALL_TIMES[0])
-        whole = whole_windows(plan, taken, ALL_TIMES[1], None, sampled)
-        if plan.workers.model == "agnostic":
-            for job in window_jobs(plan, taken.table, *ALL_TIMES, whole):
-                metrics.jobs += 1
-                metrics.results += len(job)
-                yield job
-            return
-        for batch in answers(plan, taken, *ALL_TIMES, whole):
-            metrics.results += batch.num_rows
-            yield best(plan, batch)
-        if whole is not None and whole.shed is not None:
-            told = metrics.count_shed(Totals(), whole.shed)
-            metrics.exact_windows, metrics.approximate_windows = told.exact_windows, told.approximate_windows
-        elif whole is not None and whole.approximate is not None:
-            metrics.exact_windows += whole.approximate.counted.exact
-            metrics.approximate_windows += whole.approximate.counted.approximate
 
 
 def late_results(plan: Plan, rows: pa.Table, closed: Marks) -> list[pa.RecordBatch]:

@@ -1,0 +1,32 @@
+"""What two cores are worth to the function itself, without Spark and without Muntin.
+
+Cores share memory and caches, and on a hired machine perhaps more: two calls at once may each take longer than
+one alone. No worker model can be faster than that.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from time import perf_counter
+
+from muntin.bench.parallel_data import even
+from muntin.bench.parallel_fit import Fit
+from muntin.spark.memory import keep_freed_memory
+
+
+def calls_per_second(fit: Fit, tuples: int, calls: int, processes: int) -> float:
+    """Of so many processes at once, each of which makes so many calls over a window of its own."""
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        list(pool.map(_call, *zip(*[(fit, tuples, 1)] * processes, strict=True)))  # started, and warm
+        return sum(pool.map(_call, *zip(*[(fit, tuples, calls)] * processes, strict=True)))
+
+
+def _call(fit: Fit, tuples: int, calls: int) -> float:
+    keep_freed_memory()
+    (window,) = even(tuples, [1])
+    fit(window)
+    begun = perf_counter()
+    for _ in range(calls):
+        fit(window)
+    return calls / (perf_counter() - begun)
