@@ -6,7 +6,10 @@ one alone. No worker model can be faster than that.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from time import perf_counter
 
@@ -17,9 +20,26 @@ from muntin.spark.memory import keep_freed_memory
 
 def calls_per_second(fit: Fit, tuples: int, calls: int, processes: int) -> float:
     """Of so many processes at once, each of which makes so many calls over a window of its own."""
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         list(pool.map(_call, *zip(*[(fit, tuples, 1)] * processes, strict=True)))  # started, and warm
         return sum(pool.map(_call, *zip(*[(fit, tuples, calls)] * processes, strict=True)))
+
+
+_THREADS = "OMP_NUM_THREADS"
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """For the processes that are started meanwhile: so Spark starts its Python workers."""
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_THREADS]
+        else:
+            os.environ[_THREADS] = before
 
 
 def _call(fit: Fit, tuples: int, calls: int) -> float:
