@@ -21,8 +21,10 @@ from muntin.spark.memory import keep_freed_memory
 def calls_per_second(fit: Fit, tuples: int, calls: int, processes: int) -> float:
     """Of so many processes at once, each of which makes so many calls over a window of its own."""
     with _one_thread_each(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        list(pool.map(_call, *zip(*[(fit, tuples, 1)] * processes, strict=True)))  # started, and warm
-        return sum(pool.map(_call, *zip(*[(fit, tuples, calls)] * processes, strict=True)))
+        for count in (1, calls):  # first they are started, and warm
+            rates = [pool.submit(_call, fit, tuples, count) for _ in range(processes)]
+            total = sum(rate.result() for rate in rates)
+    return total
 
 
 _THREADS = "OMP_NUM_THREADS"
