@@ -20,6 +20,19 @@ State: TypeAlias = tuple[Array, ...]
 Combine: TypeAlias = Callable[[State, State], State]
 
 
+def count_true(mask: Array) -> int:
+    """As `mask.sum()`, in a fraction of the time where there are few elements, as with one window at a time."""
+    return int(np.count_nonzero(mask))
+
+
+def all_true(mask: Array) -> bool:
+    return count_true(mask) == mask.size
+
+
+def any_true(mask: Array) -> bool:
+    return count_true(mask) > 0
+
+
 def run_starts(*columns: Array) -> Int64Array:
     """Where a new run of equal values begins, in columns that are sorted together."""
     changed = np.ones(len(columns[0]), dtype=bool)

@@ -25,7 +25,7 @@ from muntin.ranking.policy import Top
 from muntin.sampling import plan as sampling_plan
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import quality_type
+from muntin.sampling.quality import QualityFields, quality_type
 from muntin.sampling.windows import is_hidden
 from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Shedding
@@ -214,6 +214,15 @@ class Plan:
         if self.sampling is None and self.shedding is None:
             return None
         return quality_type({output.name: output.bound.result for output in self.outputs})
+
+    @cached_property
+    def quality_fields(self) -> QualityFields | None:
+        return None if self.quality_type is None else QualityFields.of(self.quality_type)
+
+    @cached_property
+    def window_fields(self) -> tuple[pa.Field, ...]:
+        """Of the column `window`."""
+        return tuple(self.result_schema.field("window").type)
 
     def knows_exactly(self, name: str) -> bool:
         """Whether an aggregate is exact even where answers are approximate."""

@@ -422,7 +422,7 @@ def test_a_table_is_answered_as_a_stream_of_one_batch(both: tuple[Plan, Plan], r
 
 
 def test_sampling_pauses_while_it_is_of_no_use_and_begins_again() -> None:
-    """Windows of many tuples that 60 cannot answer, then small ones of which 60 are most."""
+    """Windows of many tuples that 60 cannot answer, as sizes tell; then small ones of which 60 are most."""
     plan = make_plan([sliding(20, 20)], (), ["median_x"], streaming=True, approximation=policy(60, 0.07, 0.95))
     exact = make_plan([sliding(20, 20)], (), ["median_x"], streaming=True)
     streams = Stream(plan), Stream(exact)
@@ -438,25 +438,52 @@ def test_sampling_pauses_while_it_is_of_no_use_and_begins_again() -> None:
                 assert told_values["median_x"] == plain["median_x"]
         sampled.append(streams[0].total("sample_tuples"))
     assert modes[:39] == ["exact"] * 39
+    assert not any(sampled[4:40])
+    assert "approximate" in modes[39:44]
+    assert modes[-1] == "approximate"
+
+
+def test_sampling_is_tried_again_where_sizes_do_not_tell() -> None:
+    """Means of values that differ too much for a sample, and then less."""
+    allowed = policy(60, 0.1, 0.95, incremental=False)
+    plan = make_plan([sliding(20, 20)], (), ["mean_x"], streaming=True, approximation=allowed)
+    stream, sampled, modes = Stream(plan), [], []
+    for start in range(0, 20 * 160, 20):
+        spread = 100.0 if start < 800 else 0.01
+        rows = [row(start + i % 20, x=1 + spread * (i * 7 % 31 - 15)) for i in range(310)]
+        (found,), _ = stream.batch(rows, start)
+        modes += [values["quality"]["mode"] for _, values in found]
+        sampled.append(stream.total("sample_tuples"))
+    assert modes[:39] == ["exact"] * 39
     assert 0 in sampled[8:40]  # paused
     assert any(sampled[12:40])  # and tried again
     assert modes[-1] == "approximate"
+
+
+def test_a_pause_lasts_while_sizes_say_so() -> None:
+    once = Pause().after(10, 0, 3, 0)
+    assert not once.is_on(11)
+    assert once.after(15, 0, 0, 0) == once
+    state = once.after(20, 0, 3, 0)
+    assert state.is_on(1 << 60)
+    assert state.after(30, 0, 0, 0) == state
+    assert state.after(40, 0, 0, 1) == Pause(0, 40)
 
 
 def test_a_pause_grows_and_ends() -> None:
     state = Pause()
     for now in range(10, 10 + 10 * pause.PATIENCE, 10):
         assert not state.is_on(now)
-        state = state.after(now, 0, 3)
+        state = state.after(now, 0, 3, 3)
     last = 10 * pause.PATIENCE
     assert state.until == last + (last - 10)
-    again = state.after(state.until + 10, 0, 1)
+    again = state.after(state.until + 10, 0, 1, 1)
     assert again.until == state.until + 10 + 2 * 10
     for _ in range(10):
         assert again.until is not None
-        again = again.after(again.until + 10, 0, 1)
+        again = again.after(again.until + 10, 0, 1, 1)
     assert again.until is not None
     assert again.tried_from == again.until
-    assert Pause(40, 100, 100).after(110, 0, 1).until == 110 + pause.LONGEST * 10
-    assert again.after(again.until + 10, 1, 5) == Pause(0, again.until + 10)
-    assert again.after(again.until + 10, 0, 0) == again
+    assert Pause(40, 100, 100).after(110, 0, 1, 1).until == 110 + pause.LONGEST * 10
+    assert again.after(again.until + 10, 1, 5, 5) == Pause(0, again.until + 10)
+    assert again.after(again.until + 10, 0, 0, 0) == again

@@ -128,6 +128,11 @@ def numbers(array: pa.Array) -> Float64Array:
     return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.float64, copy=False)
 
 
+def viewed(numbers: Int64Array, kind: pa.DataType) -> pa.Array:
+    """Integers as values of a type of the same width, such as a time: nothing is copied."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
 def of_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 

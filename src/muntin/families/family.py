@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.partial import Partial
-from muntin.aggregates.values import of_type
+from muntin.aggregates.values import of_type, viewed
 from muntin.arrays import BoolArray, Int64Array, State
 from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
@@ -325,9 +325,9 @@ def _with_all(plan: Plan, answers: Answers, values: Mapping[str, pa.Array]) -> t
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
     schema = plan.result_schema
-    bounds = [pa.array(edge).view(plan.types[plan.time]) for edge in (answers.start, answers.end)]
+    bounds = [viewed(edge, plan.types[plan.time]) for edge in (answers.start, answers.end)]
     columns: list[pa.Array] = [
-        pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type)),
+        pa.StructArray.from_arrays(bounds, fields=plan.window_fields),
         pa.array(answers.window),
     ]
     if len(plan.windows) > 1:

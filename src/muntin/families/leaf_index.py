@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.arrays import Int64Array
+from muntin.arrays import Int64Array, any_true
 
 
 class LeafIndex:
@@ -32,7 +32,7 @@ class LeafIndex:
         if self._of_one_key is None:
             return np.searchsorted(self._order, self._composite(key, time))
         found = self._of_one_key.searchsorted(time)
-        if key.any():
+        if any_true(key):
             found[key > 0] = len(self._of_one_key)
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, State, expand
+from muntin.arrays import BoolArray, Int64Array, State, all_true, expand
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.joins.product import Product
@@ -131,7 +131,7 @@ class WindowAnswers:
         states = []
         for number, index in enumerate(self._indexes):
             begin, end = index.ranges(answers.key, answers.start, answers.end)
-            held = None if (begin < end).all() else np.flatnonzero(begin < end)
+            held = None if all_true(begin < end) else np.flatnonzero(begin < end)
             if held is not None:
                 begin, end = begin[held], end[held]
             states.append((self._combined(number, begin, end) if len(begin) else (), held))
@@ -153,9 +153,8 @@ class WindowAnswers:
             key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
         together = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        model, ids, key, start, end = together
-        order = np.lexsort((key, start, end))
-        return Answers(model[order], ids[order], key[order], start[order], end[order])
+        held = Answers(*together)
+        return held if len(held.key) == 1 else held.take(np.lexsort((held.key, held.start, held.end)))
 
     def _combined(self, number: int, begin: Int64Array, end: Int64Array) -> State:
         """The combination of each range of the leaves of one set."""

@@ -253,7 +253,10 @@ class PaneStore:
         return header
 
     def _write_samples(self, samples: ShardSamples | None) -> tuple[str, int] | None:
-        """One value for all samples of the shard, written anew: a budget bounds it."""
+        """One value for all samples of the shard, written anew where they have changed: a budget bounds it."""
+        cached = self._cached()
+        if samples is not None and cached is not None and cached[1] is not None and samples.is_still(cached[1]):
+            return self.header.samples
         if self.header.samples is not None:
             self._values.delete(*self.header.samples)
         if samples is None or samples.is_empty:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, is_sorted
+from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, all_true, any_true, is_sorted
 
 MEMBERSHIP = "__muntin_families"
 """Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
@@ -42,7 +42,7 @@ class Tuples:
         return self.key.nbytes + self.time.nbytes + int(self.columns.nbytes)
 
     def take(self, chosen: Int64Array | BoolArray) -> Tuples:
-        if chosen.dtype == bool and chosen.all():
+        if chosen.dtype == bool and all_true(chosen):
             return self
         indices = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         columns = self.columns.take(pa.array(indices)) if self.columns.num_columns else self.columns
@@ -65,7 +65,7 @@ class Tuples:
         order = by_key_and_time(self.key, self.time)
         key, time = self.key[order], self.time[order]
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
-        if ties.any() and self.columns.num_columns:
+        if any_true(ties) and self.columns.num_columns:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
             run = np.cumsum(~np.append(False, ties)[tied])
             chosen = order[tied]

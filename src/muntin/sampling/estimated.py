@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.errors import MuntinError
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
@@ -165,15 +165,25 @@ def _order_interval(
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
     n = chosen.sizes
     sizes, back = distinct(n)
-    places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back]
-    complete = np.flatnonzero(n == size)
-    if len(complete):
-        exact = (n[complete] - 1) * probability
-        places[complete] = np.column_stack([np.floor(exact), np.ceil(exact)])
-    window, side = np.nonzero((places >= 0) & (places < n[:, np.newaxis]))
-    sides = np.full((2, len(n)), np.nan)
-    sides[side, window] = chosen.numbers[chosen.kth(window, places[window, side].astype(np.int64))]
-    return sides[0], sides[1]
+    edges = [quantile_interval(each, probability, confidence) for each in sizes]
+    low, high = (np.array([edge[side] for edge in edges])[back] for side in (0, 1))
+    complete = n == size
+    if any_true(complete):
+        exact = (n - 1) * probability
+        low = np.where(complete, np.floor(exact).astype(np.int64), low)
+        high = np.where(complete, np.ceil(exact).astype(np.int64), high)
+    return _values_at(chosen, low), _values_at(chosen, high)
+
+
+def _values_at(chosen: Chosen, place: Int64Array) -> Float64Array:
+    """The value at a place in the order of each window; NaN where there is none."""
+    there = (place >= 0) & (place < chosen.sizes)
+    windows = np.arange(len(place))
+    if all_true(there):
+        return chosen.numbers[chosen.kth(windows, place)]
+    found = np.full(len(place), np.nan)
+    found[there] = chosen.numbers[chosen.kth(windows[there], place[there])]
+    return found
 
 
 @dataclass(frozen=True)

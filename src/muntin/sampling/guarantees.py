@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrik, betaincinv
 from scipy.stats import hypergeom
 
-from muntin.arrays import Float64Array, Int64Array
+from muntin.arrays import Float64Array, Int64Array, all_true, any_true
 
 MUCH_LARGER = 20
 """From so many times the sample on, a window counts as infinite."""
@@ -32,10 +32,12 @@ def rank_error(
     """
     tail = (1 - confidence) / 2
     complete = sampled >= size
-    sizes, back = distinct(np.where(complete, 0, sampled))
+    known = any_true(complete)
+    sizes, back = distinct(np.where(complete, 0, sampled) if known else sampled)
     error = np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back] + 1 / np.maximum(size, 1)
-    error[complete] = 0.0
-    near = np.flatnonzero((size < MUCH_LARGER * sampled) & (error > allowed))
+    if known:
+        error[complete] = 0.0
+    near = np.flatnonzero((error > allowed) & (size < MUCH_LARGER * sampled))
     if len(near):
         pairs = list(zip(sampled[near].tolist(), size[near].tolist(), strict=True))
         unknown = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _KNOWN]
@@ -58,11 +60,14 @@ def _forget_if_many() -> None:
 
 
 @lru_cache(maxsize=4096)
-def quantile_interval(n: int, probability: float, confidence: float) -> tuple[float, float]:
-    """Between which values of a sample, by their places from 0, the quantile of a much larger window is."""
+def quantile_interval(n: int, probability: float, confidence: float) -> tuple[int, int]:
+    """Between which values of a sample, by their places from 0, the quantile of a much larger window is.
+
+    A place that the sample does not have says that there is no such value.
+    """
     tail, count = (1 - confidence) / 2, np.array([n])
     low, high = binomial_quantile(tail, count, probability) - 1, binomial_quantile(1 - tail, count, probability)
-    return float(low[0]), float(high[0])
+    return int(np.nan_to_num(low[0], nan=-1)), int(np.nan_to_num(high[0], nan=n))
 
 
 def binomial_quantile(chance: float, n: Int64Array, probability: float) -> Float64Array:
@@ -80,7 +85,7 @@ def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:
 
 def distinct(n: Int64Array) -> tuple[list[int], Int64Array]:
     """The sizes that there are, which are few where a budget decides, and which of them each is."""
-    if len(n) and (n == n[0]).all():
+    if len(n) and all_true(n == n[0]):
         return [int(n[0])], np.zeros(len(n), dtype=np.int64)
     sizes, back = np.unique(n, return_inverse=True)
     return sizes.tolist(), back

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.aggregates.values import of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.sampling.estimated import Estimate
 
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
@@ -51,6 +51,19 @@ def _side(kind: pa.DataType) -> pa.DataType | None:
 
 
 @dataclass(frozen=True)
+class QualityFields:
+    """The fields of the column and of its intervals, at hand: to ask a type for them takes as long as to fill them."""
+
+    of_column: tuple[pa.Field, ...]
+    of_sides: tuple[pa.Field, ...]
+
+    @classmethod
+    def of(cls, kind: pa.StructType) -> QualityFields:
+        sides = next((each.type for each in kind if each.name == "low"), ())
+        return cls(tuple(kind), tuple(sides))
+
+
+@dataclass(frozen=True)
 class Told:
     """How good answers are, window by window."""
 
@@ -76,38 +89,44 @@ class Told:
         high = {name: estimate.high for name, estimate in judged.estimates.items()}
         return cls(judged.approximate, EXACT, judged.error, confidence, judged.sampled, size, low, high)
 
-    def column(self, kind: pa.StructType, found: Mapping[str, pa.Array]) -> pa.Array:
+    def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        approximate, fields = self.approximate, list(kind)
+        approximate = self.approximate
+        error, confidence, sampled = self.error, np.full(len(approximate), self.confidence), self.sampled
+        if not all_true(approximate):
+            error, confidence = np.where(approximate, error, 0.0), np.where(approximate, confidence, 1.0)
+            sampled = np.where(approximate, sampled, self.size)
         columns = {
             "mode": self._modes(),
-            "error": pa.array(np.where(approximate, self.error, 0.0), from_pandas=True),
-            "confidence": pa.array(np.where(approximate, self.confidence, 1.0)),
-            "sampled": pa.array(np.where(approximate, self.sampled, self.size)),
+            "error": pa.array(error, from_pandas=True),
+            "confidence": pa.array(confidence),
+            "sampled": pa.array(sampled),
             "size": pa.array(self.size),
         }
-        for each in fields:
-            if each.name in ("low", "high"):
-                columns[each.name] = self._side(self.low if each.name == "low" else self.high, each.type, found)
-        return pa.StructArray.from_arrays([columns[each.name] for each in fields], fields=fields)
+        if fields.of_sides:
+            columns["low"] = self._side(self.low, fields.of_sides, found)
+            columns["high"] = self._side(self.high, fields.of_sides, found)
+        return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
 
     def _modes(self) -> pa.Array:
         for mode, are_all in ((APPROXIMATE, self.approximate), (self.exactly, ~self.approximate)):
-            if are_all.all():
+            if all_true(are_all):
                 return _repeated(mode, len(self.size))
         return pa.array([self.exactly, APPROXIMATE]).take(pa.array(self.approximate.astype(np.int8)))
 
     def _side(
-        self, bounds: Mapping[str, pa.Array | None], kind: pa.StructType, found: Mapping[str, pa.Array]
+        self, bounds: Mapping[str, pa.Array | None], fields: Sequence[pa.Field], found: Mapping[str, pa.Array]
     ) -> pa.Array:
         """One side of all intervals; that of an exact answer is the answer."""
-        columns, fields = [], list(kind)
+        columns = []
         for each in fields:
-            exact = of_type(found[each.name], each.type)
             if each.name in bounds:
-                bound = _bound(bounds[each.name], len(exact), each.type)
-                exact = picked(bound, exact, self.approximate)
-            columns.append(exact)
+                bound = _bound(bounds[each.name], len(self.size), each.type)
+                if not all_true(self.approximate):
+                    bound = picked(bound, of_type(found[each.name], each.type), self.approximate)
+                columns.append(bound)
+            else:
+                columns.append(of_type(found[each.name], each.type))
         return pa.StructArray.from_arrays(columns, fields=fields)
 
 
@@ -124,9 +143,9 @@ def _bound(bound: pa.Array | None, length: int, kind: pa.DataType) -> pa.Array:
 
 def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
     """The first where the mask says so, else the second."""
-    if where.all():
+    if all_true(where):
         return first
-    if not where.any():
+    if not any_true(where):
         return second
     both = pa.concat_arrays([first, second])
     return both.take(pa.array(np.arange(len(where)) + np.where(where, 0, len(where))))

@@ -20,7 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.values import taken
-from muntin.arrays import BoolArray, Int64Array, UInt64Array, expand, positions_in_runs, run_numbers, run_starts
+from muntin.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt64Array,
+    all_true,
+    any_true,
+    expand,
+    positions_in_runs,
+    run_numbers,
+    run_starts,
+)
 from muntin.families.leaf_index import LeafIndex
 from muntin.panes.tuples import Tuples, by_key_and_time
 from muntin.tree.wavelet import WaveletMatrix
@@ -126,7 +136,7 @@ class Samples:
         order = np.lexsort((cuts.position, cuts.key))
         cuts = Cuts(cuts.key[order], cuts.position[order], cuts.kept[order])
         kept = moved.key >= 0
-        moved = moved if kept.all() else moved.take(kept)
+        moved = moved if all_true(kept) else moved.take(kept)
         return moved.with_cuts(cuts.take(cuts.key >= 0))._in_order()
 
     def plus(self, other: Samples) -> Samples:
@@ -156,7 +166,7 @@ class Samples:
         asked = (lengths > kept[self.key[starts]]) | self.distinct
         if touched is not None and len(starts):
             asked &= touched[starts]
-        if not asked.any():
+        if not any_true(asked):
             return self
         # Only panes that have too many tuples need sorting; most have been through this before.
         order = np.flatnonzero(np.repeat(asked, lengths))
@@ -224,7 +234,7 @@ class Samples:
         order = old[np.lexsort((-self.position[old], self.priority[old], self.key[old]))]
         needed = self.position >= before
         needed[order[self._first_of_equals(order, self.key)]] = True
-        return self if needed.all() else self.take(needed)
+        return self if all_true(needed) else self.take(needed)
 
     def without_panes(self, full: BoolArray) -> Samples:
         """Without these tuples, whose panes have more groups than the budget: their windows have no sample."""
@@ -232,13 +242,12 @@ class Samples:
 
     def only(self, needed: BoolArray, cuts: BoolArray) -> Samples:
         """These tuples and these cuts: those that some open window may hold."""
-        return (self if needed.all() else self.take(needed)).with_cuts(
-            self.cuts if cuts.all() else self.cuts.take(cuts)
-        )
+        samples = self if all_true(needed) else self.take(needed)
+        return samples if all_true(cuts) else samples.with_cuts(self.cuts.take(cuts))
 
     def _without(self, needed: BoolArray, dropped: BoolArray, kept: Int64Array) -> Samples:
-        if not dropped.any():
-            return self if needed.all() else self.take(needed)
+        if not any_true(dropped):
+            return self if all_true(needed) else self.take(needed)
         key, position = self.key[dropped], self.position[dropped]
         last = np.append(run_starts(key)[1:], len(key)) - 1
         cuts = self.cuts.plus(key[last], position[last], kept[key[last]])
@@ -257,6 +266,9 @@ class Samples:
         That is no more than the limit by which tuples were given up.
         """
         first, last = LeafIndex(self.key, self.position).ranges(key, begin, end)
+        if len(key) == 1 and not self.distinct:
+            at = self._smallest_of_one(int(first[0]), int(last[0]), int(most[0]))
+            return Drawn(self, at, np.zeros(len(at), dtype=np.int64), most)
         length = last - first
         many = np.flatnonzero(length > 4 * most + 64)
         if not len(many):
@@ -286,6 +298,14 @@ class Samples:
         order = np.argsort(window, kind="stable")
         return Drawn(self, at[order], window[order], most)
 
+    def _smallest_of_one(self, first: int, last: int, most: int) -> Int64Array:
+        """Of one window the tuples with the smallest priorities: what is left out need not be in order."""
+        if last - first <= most:
+            return np.arange(first, last)
+        priority = self.priority[first:last]
+        chosen = np.argpartition(priority, most)[:most]
+        return np.asarray(first + chosen[np.lexsort((priority[chosen],))])
+
     def _smallest(
         self, first: Int64Array, length: Int64Array, most: Int64Array, among: Int64Array | None = None
     ) -> tuple[Int64Array, Int64Array]:
@@ -295,10 +315,13 @@ class Samples:
         """
         place, window = expand(first, length)
         at = place if among is None else among[place]
-        if not self.distinct and (length <= most).all():
+        whole = length <= most
+        if not self.distinct and all_true(whole):
             return at, window
         rank = place - first[window]  # which stays as it is, for each window is sorted for itself
-        at = at[np.lexsort((self.priority[at], window))]
+        priority = self.priority[at]
+        # A sample that is all there is stays in order, whatever other windows there are: so are equal values.
+        at = at[np.lexsort((priority if self.distinct else np.where(whole[window], 0, priority), window))]
         if self.distinct:
             fresh = run_starts(window, self.priority[at])
             at, window = at[fresh], window[fresh]

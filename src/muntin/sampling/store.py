@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +65,10 @@ class ShardSamples:
     def is_empty(self) -> bool:
         """Whether nothing is to be remembered, not even that something was given up."""
         return not any(len(each) or len(each.cuts) for each in self.sets)
+
+    def is_still(self, other: ShardSamples) -> bool:
+        """Whether nothing has come or gone since."""
+        return all(map(is_, self.sets, other.sets)) and self.keys.equals(other.keys)
 
     def with_keys_of(self, plan: Plan, table: PaneTable) -> ShardSamples:
         """The same with the codes of a table's keys; what is of keys that the table does not have goes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.aggregates.values import of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, run_numbers, run_starts
+from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true, run_numbers, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
 from muntin.sampling.allocation import congress
@@ -43,6 +43,8 @@ class Counted:
     """Those for which the sample was good enough, all there is among them."""
     failed: int = 0
     """Those for which there was one that was not."""
+    hopeful: int = 0
+    """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
     read: int = 0
     """Those for which all tuples had to be read."""
     sample_bytes: int = 0
@@ -62,9 +64,10 @@ class _Asked:
     begin: Int64Array
     """The positions of its tuples."""
     end: Int64Array
+    share: Int64Array
+    """How many tuples a sample of it may have, so that all groups of its window are within the budget."""
     most: tuple[Int64Array, ...]
-    """How many tuples each of its samples can have: all groups of its window are within the budget, and no tuple that
-    would be in the sample was given up."""
+    """How many each of its samples can have at that: no more than are left of what was given up."""
     sighted: BoolArray
     """Whether anything is sampled of it: in a pause, nothing is."""
 
@@ -75,10 +78,12 @@ class _Asked:
     def take(self, chosen: Int64Array) -> _Asked:
         """Some of them, with all groups of their windows."""
         _, window = np.unique(self.window[chosen], return_inverse=True)
-        begin, end, sighted = self.begin[chosen], self.end[chosen], self.sighted[chosen]
+        begin, end, share = (each[chosen] for each in (self.begin, self.end, self.share))
         most = tuple(each[chosen] for each in self.most)
         known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
-        return _Asked(self.answers.take(chosen), known, self.size[chosen], window, begin, end, most, sighted)
+        return _Asked(
+            self.answers.take(chosen), known, self.size[chosen], window, begin, end, share, most, self.sighted[chosen]
+        )
 
 
 class ApproximateWindows:
@@ -89,8 +94,8 @@ class ApproximateWindows:
         self._plan = plan
         self._sampling = plan.sampling
         self._policy = plan.sampling.policy
-        assert plan.quality_type is not None
-        self._kind = plan.quality_type
+        assert plan.quality_fields is not None
+        self._fields = plan.quality_fields
         self._samples = samples
         self._whole = whole
         self.counted = Counted()
@@ -99,17 +104,26 @@ class ApproximateWindows:
         """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
         size = np.asarray(known[SIZE])
         if not self._sampling.estimators:
-            return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._kind, known)}
+            return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._fields, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
-        if len(size) < FEW:
-            return self._sampled(family, asked) if asked.sighted.any() else self._exact(family, answers, known, size)
-        hopeful = self._hopeful(asked)
-        if hopeful.all():
+        found = self._answered(family, asked)
+        if not self.counted.helped:
+            self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
+        return found
+
+    def _answered(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
+        if not any_true(asked.sighted):
+            return self._exact(family, asked.answers, asked.known, asked.size)
+        if len(asked.size) < FEW:
             return self._sampled(family, asked)
-        if not hopeful.any():
-            return self._exact(family, answers, known, size)
+        hopeful = self._hopeful(asked, asked.most)
+        self.counted.failed += count_true(asked.sighted & ~hopeful)
+        if all_true(hopeful):
+            return self._sampled(family, asked)
+        if not any_true(hopeful):
+            return self._exact(family, asked.answers, asked.known, asked.size)
         first, second = np.flatnonzero(hopeful), np.flatnonzero(~hopeful)
         other = asked.take(second)
         parts = (
@@ -127,7 +141,7 @@ class ApproximateWindows:
         self.counted.exact += len(size)
         self.counted.read += len(size)
         found = {**known, **self._whole.values(family, answers)}
-        return {**found, "quality": Told.all_exact(size, EXACT).column(self._kind, found)}
+        return {**found, "quality": Told.all_exact(size, EXACT).column(self._fields, found)}
 
     def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Asked:
         begin, end = answers.start, answers.end
@@ -147,18 +161,16 @@ class ApproximateWindows:
         samples = [self._samples.of(family, spec) for spec in range(len(self._sampling.specs))]
         limits = [each.cuts.limits(answers.key, begin) for each in samples]
         within = tuple(np.minimum(most, limit) for limit in limits)
-        return _Asked(answers, known, size, window, begin, end, within, reduce(np.maximum, limits) > 0)
+        return _Asked(answers, known, size, window, begin, end, most, within, reduce(np.maximum, limits) > 0)
 
-    def _hopeful(self, asked: _Asked) -> BoolArray:
-        """Which windows may be answered from samples, as far as their sizes tell: the others are not even drawn."""
+    def _hopeful(self, asked: _Asked, most: Sequence[Int64Array]) -> BoolArray:
+        """Which windows may be answered from samples of at most so many tuples, as far as their sizes tell."""
         least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
-            sampled = np.minimum(asked.size, asked.most[self._sampling.spec_of(estimator)])
+            sampled = np.minimum(asked.size, most[self._sampling.spec_of(estimator)])
             error = estimator.foreseen(sampled, asked.size, self._statistics(name, asked.known), self._policy)
             least = np.maximum(least, self._combined(error, asked))
-        hopeful = np.asarray(least[asked.window] <= self._policy.error)
-        self.counted.failed += int((asked.sighted & ~hopeful).sum())
-        return hopeful
+        return np.asarray(least[asked.window] <= self._policy.error)
 
     def _sampled(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
         """Estimates where they are good enough, and exact answers for the rest."""
@@ -177,14 +189,14 @@ class ApproximateWindows:
                 found[name] = picked(estimates, asked.known[name], judged.approximate)
             else:
                 found[name] = _with_others(estimates, computed.get(name), judged.good)
-        approximate = int(judged.approximate.sum())
+        approximate = count_true(judged.approximate)
         self.counted.helped += len(asked.size) - len(exact)
-        self.counted.failed += int(asked.sighted[exact].sum())
+        self.counted.failed += count_true(asked.sighted[exact])
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
         told = Told.from_samples(asked.size, judged, self._policy.confidence)
-        return {**found, "quality": told.column(self._kind, found)}
+        return {**found, "quality": told.column(self._fields, found)}
 
     def _judged(self, family: Family, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""

@@ -47,10 +47,10 @@ class ShedWindows:
 
     def __init__(self, plan: Plan, whole: WholeWindows) -> None:
         assert plan.shedding is not None
-        assert plan.quality_type is not None
+        assert plan.quality_fields is not None
         self._plan = plan
         self._policy = plan.shedding
-        self._kind = plan.quality_type
+        self._fields = plan.quality_fields
         self._whole = whole
         self.counted = Counted()
 
@@ -66,7 +66,7 @@ class ShedWindows:
             for output in self._plan.outputs:
                 found, told = self._scaled(output, found, told, known, asked, incomplete)
         self._count(told)
-        return {**found, "quality": told.column(self._kind, found)}
+        return {**found, "quality": told.column(self._fields, found)}
 
     def quality(self, known: Mapping[str, pa.Array]) -> pa.Array:
         """How good the answers of a user's function are, which gets the tuples that were kept."""
@@ -74,7 +74,7 @@ class ShedWindows:
         incomplete = asked.kept < asked.size
         told = self._told(asked, incomplete)
         self._count(told)
-        return told.column(self._kind, {})
+        return told.column(self._fields, {})
 
     def _asked(self, known: Mapping[str, pa.Array]) -> Asked:
         by_chance = self._policy.by_chance

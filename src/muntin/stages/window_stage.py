@@ -77,7 +77,7 @@ class WindowStage:
                     falls_back = told.read > 0
                 if whole.shed is None:
                     counted = replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
-                pause = pause.after(now.settled, told.helped, told.failed)
+                pause = pause.after(now.settled, told.helped, told.failed, told.hopeful)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
             if self.plan.keeps_chunks:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Float64Array, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, positions_in_runs, run_starts, stable_order
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.tree.wavelet import WaveletMatrix
 
@@ -75,7 +75,7 @@ class Chosen:
     @classmethod
     def of(cls, held: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
         weights = held.weights
-        if kept is None or kept.all():
+        if kept is None or all_true(kept):
             return cls(held.tuples.key, column, held.begin, held.end, held.one_per_key, weights)
         before = np.append(0, np.cumsum(kept))
         begin, end = before[held.begin], before[held.end]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, Float64Array, Int64Array
+from muntin.arrays import Array, Float64Array, Int64Array, all_true, any_true
 from muntin.whole.function import Whole, lists, spread
 from muntin.whole.held import Chosen, Held
 from muntin.whole.weighted import slabs
@@ -24,32 +24,41 @@ class Quantiles(Whole):
     of_weighted: ClassVar[bool] = True
 
     def compute(self, held: Held) -> pa.Array:
-        return self.repeated(held, np.ones(len(held.begin), dtype=np.int64))
+        return self.repeated(held, None)
 
-    def repeated(self, held: Held, times: Int64Array) -> pa.Array:
-        """The quantiles where every tuple of a window counts so many times, as over a join."""
+    def repeated(self, held: Held, times: Int64Array | None) -> pa.Array:
+        """The quantiles where every tuple of a window counts so many times, as over a join; None is once."""
         chosen = held.chosen(self.column, self.where)
-        windows = np.flatnonzero(chosen.sizes * times)
-        found = [_quantile(chosen, chosen.numbers, windows, times[windows], each) for each in self.probabilities]
+        windows = np.flatnonzero(chosen.sizes if times is None else chosen.sizes * times)
+        times = None if times is None else times[windows]
+        found = [_quantile(chosen, windows, times, each) for each in self.probabilities]
         if not self.as_list:
             return spread(pa.array(found[0]), windows, len(chosen.sizes))
         offsets = np.arange(len(windows) + 1) * len(found)
         return spread(lists(offsets, pa.array(np.column_stack(found).ravel())), windows, len(chosen.sizes))
 
 
-def _quantile(
-    chosen: Chosen, numbers: Float64Array, windows: Int64Array, times: Int64Array, probability: float
-) -> Float64Array:
+def _quantile(chosen: Chosen, windows: Int64Array, times: Int64Array | None, probability: float) -> Float64Array:
+    numbers = chosen.numbers
     if chosen.weights is not None:
         return _weighted(chosen, numbers, windows, probability)
-    position = (chosen.sizes[windows] * times - 1) * probability
+    sizes = chosen.sizes[windows]
+    position = ((sizes if times is None else sizes * times) - 1) * probability
     below, above = np.floor(position), np.ceil(position)
-    low = numbers[chosen.kth(windows, below.astype(np.int64) // times)]
-    between = np.flatnonzero(above > below)
-    if not len(between):
+    low = numbers[chosen.kth(windows, _place(below, times))]
+    apart = above > below
+    if not any_true(apart):
         return low
-    high = numbers[chosen.kth(windows[between], above[between].astype(np.int64) // times[between])]
+    between = slice(None) if all_true(apart) else np.flatnonzero(apart)
+    repeats = None if times is None else times[between]
+    high = numbers[chosen.kth(windows[between], _place(above[between], repeats))]
     return _interpolated(position, low, high, between)
+
+
+def _place(position: Float64Array, times: Int64Array | None) -> Int64Array:
+    """Which value is at a position, if each is there so many times."""
+    whole = position.astype(np.int64)
+    return whole if times is None else whole // times
 
 
 def _weighted(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
@@ -63,7 +72,7 @@ def _weighted(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probab
     return np.concatenate(parts)
 
 
-def _interpolated(position: Array, low: Float64Array, high: Float64Array, between: Int64Array) -> Float64Array:
+def _interpolated(position: Array, low: Float64Array, high: Float64Array, between: Int64Array | slice) -> Float64Array:
     """On the line between two values, where the position is between them; `high` is of those windows alone."""
     position, least = position[between], low[between]
     below, above = np.floor(position), np.ceil(position)
