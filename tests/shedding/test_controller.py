@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,11 @@ COST = 1 / 10_000
 FIXED = 0.3
 
 
-@dataclass(frozen=True)
-class Ran(Batch):
-    rows: int
-
-
-def simulated(arrival: Callable[[float], float], batches: int, delay: int = 0, most: int | None = None) -> list[Ran]:
+def simulated(
+    arrival: Callable[[float], float], batches: int, delay: int = 0, most: int | None = None, counted: bool = True
+) -> list[Batch]:
     """Back-to-back batches of what has arrived; what is kept costs `delay` batches later, as windows close."""
-    now, backlog, history, kept = 0.0, 1000.0, list[Ran](), [0.0] * delay
+    now, backlog, history, kept = 0.0, 1000.0, list[Batch](), [0.0] * delay
     for _ in range(batches):
         rate = next_rate(TARGET, history[-8:], now)
         rows = backlog if most is None else min(backlog, most)
@@ -33,14 +29,14 @@ def simulated(arrival: Callable[[float], float], batches: int, delay: int = 0, m
         kept.append(rows * (1 - rate))
         took = FIXED + COST * kept[-1 - delay]
         event_time = now - backlog / max(arrival(now), 1)
-        history.append(Ran(now, now + took - 0.1, event_time, rate, int(rows)))
+        history.append(Batch(now, now + took - 0.1, event_time, rate, int(rows) if counted else None))
         wait = 0.0 if most is not None or rows > 10 else 1.0
         backlog += arrival(now) * (took + wait)
         now += took + wait
     return history
 
 
-def durations(history: list[Ran]) -> list[float]:
+def durations(history: list[Batch]) -> list[float]:
     return [batch.finished - batch.started + 0.1 for batch in history]
 
 
@@ -52,7 +48,7 @@ def test_batches_stay_within_the_target_under_overload(overload: float, delay: i
     settled, most = (10, 1.5) if delay < 2 else (40, 2.0)
     assert max(durations(history)[settled:]) <= most * TARGET
     assert sum(batch.rate > 0 for batch in history[10:]) > 60
-    kept = sum(batch.rows * (1 - batch.rate) for batch in history[10:]) / sum(durations(history)[10:])
+    kept = sum((batch.rows or 0) * (1 - batch.rate) for batch in history[10:]) / sum(durations(history)[10:])
     assert kept > 6_000, "much less is kept than the machine can take"
 
 
@@ -67,6 +63,26 @@ def test_the_rate_returns_to_zero_when_the_burst_is_over() -> None:
     late = [batch for batch in history if batch.started > 180]
     assert late
     assert all(batch.rate == 0 for batch in late)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_a_burst_is_met_before_it_has_made_a_long_batch(delay: int) -> None:
+    """Because rows are seen to come in faster than they are processed; from durations alone it is seen too late."""
+    counted, not_counted = (
+        max(durations(simulated(lambda now: 50_000 if 20 < now < 60 else 4_000, 400, delay, counted=each)))
+        for each in (True, False)
+    )
+    assert counted < 2 * TARGET
+    assert not_counted > 3 * TARGET
+
+
+def test_rows_that_come_in_as_fast_as_they_are_processed_foretell_nothing() -> None:
+    even = [Batch(1.5 * i, 1.5 * i + 1.4, None, 0.5, 10_000) for i in range(5)]
+    assert next_rate(TARGET, even, 7.5) == 0.5
+    growing = [*even, Batch(7.5, 8.9, None, 0.5, 30_000)]
+    assert next_rate(TARGET, growing, 9.0) == 0.5, "each has as many as came in"
+    slow = [*even, Batch(7.5, 10.6, None, 0.5, 10_000)]
+    assert next_rate(TARGET, slow, 10.7) == pytest.approx(1 - 0.5 * 0.75 * TARGET / (3.2 * 3.2 / 1.5))
 
 
 def test_the_rate_rests_while_the_latency_is_about_right() -> None:
@@ -100,7 +116,7 @@ def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, mon
     monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
     assert HostLoad("query", 0).rate(TARGET) == 0
     clock[0] += 10
-    HostLoad("query", 0).done(3_000_000)
+    HostLoad("query", 0).done(3_000_000, 500)
     HostLoad("query", 0).done()
     first = HostLoad("query", 1).rate(TARGET)
     clock[0] += 5

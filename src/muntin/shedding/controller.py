@@ -2,9 +2,10 @@
 
 What a batch costs goes with the tuples that are kept, of this batch and of those before whose windows close now. So the
 share that is kept goes down at once, by the ratio of the latency that is wanted to the one that was seen, and then not
-again until that shows. Up it goes in small steps, since what they cost is seen late, and not at all while the latency
-is about right. Down it also goes while the stream gets ahead of the batches: where a source hands out no more than so
-much at a time, batches stay short and the backlog grows.
+again until that shows. Where rows come in faster than they are processed, the next batch will be longer than the last:
+then that one counts, so that a burst is met before it has made a long batch. Up the share goes in small steps, since
+what they cost is seen late, and not at all while the latency is about right. Down it also goes while the stream gets
+ahead of the batches: where a source hands out no more than so much at a time, batches stay short and the backlog grows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ TOO_LONG, TOO_SHORT, VERY_SHORT, AIM = 0.9, 0.6, 0.35, 0.75
 """Of the target: where shedding more begins, where shedding less begins, slowly and faster, and what a cut aims at."""
 FASTEST_DOWN, UP, FASTER_UP = 0.2, 1.05, 1.2
 """By how much the kept share changes from one batch to the next."""
+FORESEEN = 1.5
+"""Of the target: a batch that is going to take so long is not waited for."""
+LATELY = 3
+"""So many batches tell how fast rows come in."""
 FALLING = 0.9
 """A batch that took so much less than the one before shows that the last cut is at work."""
 BEHIND = 0.7
@@ -39,6 +44,8 @@ class Batch:
     latest: float | None
     """The latest event time."""
     rate: float
+    rows: int | None = None
+    """How many came in, kept or not, if the tasks have told."""
 
 
 def next_rate(target: float, batches: Sequence[Batch], now: float) -> float:
@@ -50,7 +57,10 @@ def next_rate(target: float, batches: Sequence[Batch], now: float) -> float:
     last, rate = took[-1], batches[-1].rate
     works = rate > 0 and len(took) > 1 and last < FALLING * took[-2]
     kept = 1 - rate
-    if last > TOO_LONG * target:
+    foreseen = last * _growth(batches, starts)
+    if foreseen > FORESEEN * target and not works:
+        kept *= max(AIM * target / foreseen, FASTEST_DOWN)
+    elif last > TOO_LONG * target:
         kept *= 1.0 if works else max(AIM * target / last, FASTEST_DOWN)
     elif _falls_behind(batches, starts):
         kept *= BEHIND
@@ -61,6 +71,20 @@ def next_rate(target: float, batches: Sequence[Batch], now: float) -> float:
 
 def _duration(batch: Batch, next_started: float) -> float:
     return max(min(next_started - batch.started, batch.finished - batch.started + BETWEEN), 1e-3)
+
+
+def _growth(batches: Sequence[Batch], starts: Sequence[float]) -> float:
+    """The input rate by the processed rate: by how much more rows the next batch has than the last, if not fewer.
+
+    A batch has what came in while the one before it ran.
+    """
+    lately = batches[-LATELY:]
+    rows = [batch.rows for batch in lately if batch.rows is not None]
+    since = starts[-2] - starts[-2 - len(lately)] if len(batches) > len(lately) else 0.0
+    if len(rows) < len(lately) or not rows[-1] or since <= 0:
+        return 1.0
+    input_rate, processed_rate = sum(rows) / since, rows[-1] / (starts[-1] - starts[-2])
+    return max(input_rate / processed_rate, 1.0)
 
 
 def _falls_behind(batches: Sequence[Batch], starts: Sequence[float]) -> bool:

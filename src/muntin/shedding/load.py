@@ -1,10 +1,10 @@
 """What the batches of a stream take, as a host sees it, and the rate that follows from it.
 
 Tasks of Spark know nothing of the batches before theirs. So they leave notes in a folder of the host: when a batch
-began, up to which event time its rows were, when its shards were done. The first task of a batch reads those of the
-batches before and decides for all tasks of the host. Hosts decide for themselves: all of them see the same batches,
-there is nobody to ask and nothing to send, and where they differ a little, every tuple still stands for as many as were
-shed beside it.
+began, how many rows came in and up to which event time, when its shards were done. The first task of a batch reads
+those of the batches before and decides for all tasks of the host. Hosts decide for themselves: all of them see the same
+batches, there is nobody to ask and nothing to send, and where they differ a little, every tuple still stands for as
+many as were shed beside it.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class HostLoad:
         started = _read(place)
         return float(started[0][1]) if started else 0.0
 
-    def done(self, latest: int | None = None) -> None:
-        """A task is done; this was the latest event time that it has seen, in microseconds."""
-        line = json.dumps([time.time(), None if latest is None else latest / 1e6])
+    def done(self, latest: int | None = None, rows: int = 0) -> None:
+        """A task is done: this was the latest event time that it saw, in microseconds, and so many rows came in."""
+        line = json.dumps([time.time(), None if latest is None else latest / 1e6, rows])
         with suppress(OSError), self._note("done", self._batch).open("a") as notes:
             notes.write(line + "\n")
 
@@ -66,6 +66,7 @@ class HostLoad:
                         finished=max(float(each[0]) for each in done),
                         latest=max(times, default=None),
                         rate=float(started[0][1]),
+                        rows=sum(int(each[2]) for each in done if len(each) > 2),
                     )
                 )
         return found

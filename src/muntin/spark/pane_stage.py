@@ -50,12 +50,13 @@ def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]],
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
         load = host_load(plan, query)
-        latest = NO_TIME
+        latest, rows = NO_TIME, 0
         for each in PaneStage(plan, _shedder(plan, load)).run(batches):
             latest = max(latest, each.latest)
+            rows += each.rows
             yield _row(each)
         if load is not None:
-            load.done(None if latest == NO_TIME else latest)
+            load.done(None if latest == NO_TIME else latest, rows)
 
     return run
 
