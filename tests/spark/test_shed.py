@@ -82,6 +82,26 @@ def test_a_table_keeps_every_group(files: Feed) -> None:
     assert sorted(map(str, found)) == sorted(map(str, again))
 
 
+def test_intervals_of_variances_cover_those_of_spark(files: Feed) -> None:
+    """Of windows that do not overlap, and groups with enough rows left to tell how much those differ."""
+    frame = files.table()
+    base = muntin.over(frame, W.tumbling("10 seconds"), time="t", by="k")
+    query = base.agg(variance=A.var_samp("x"), deviation=A.stddev_samp("x"))
+    found = keyed(query.shed(rate=0.8).to_df().collect(), "k")
+    cells = F.var_samp("x").alias("variance"), F.stddev_samp("x").alias("deviation")
+    truth = keyed(frame.groupBy(F.window("t", "10 seconds").alias("window"), "k").agg(*cells).collect(), "k")
+    assert found.keys() == truth.keys()
+    judged = [
+        (values["quality"], truth[place], name)
+        for place, values in found.items()
+        for name in ("variance", "deviation")
+        if values["quality"]["mode"] == "approximate" and values["quality"]["sampled"] >= 30
+    ]
+    covered = [quality["low"][name] <= true[name] <= quality["high"][name] for quality, true, name in judged]
+    assert len(judged) > 100
+    assert np.mean(covered) > 0.88  # of 0.95, for some sixty windows of groups, in which both go together
+
+
 def test_uniform_shedding_loses_groups_and_says_so(files: Feed) -> None:
     frame = files.table()
     found = keyed(query(frame, rate=0.98, method="uniform").to_df().collect(), "k")
