@@ -259,18 +259,7 @@ def _records(
         )
         for ratio, runs in beside.items()
     ]
-    first, last = min(ours), max(ours)
-    records.append(
-        Record(
-            name=f"growth of time from size/slide {first} to {last}",
-            rows_per_s=ours[last].fastest,
-            baseline=ours[first].fastest,
-            ratio=ours[first].fastest / ours[last].fastest,
-            target=1.3,
-            better="lower",
-            baseline_name=f"at {first}",
-        )
-    )
+    records.append(_growth(beside))
     records += [
         Record(
             name=f"size/slide {ratio}: results that differ from Spark's",
@@ -283,6 +272,23 @@ def _records(
         for ratio, count in differences.items()
     ]
     return records + _memory_records(ours, sparks, peaks)
+
+
+def _growth(beside: Mapping[int, Sequence[Beside]]) -> Record:
+    """Minutes lie between the two, and the machine is not the same: each is taken by the pass-through beside it."""
+    first, last = min(beside), max(beside)
+    by_through = {ratio: fmean(each.ratio for each in beside[ratio]) for ratio in (first, last)}
+    fastest = {ratio: max(each.ours.fastest for each in beside[ratio]) for ratio in (first, last)}
+    return Record(
+        name=f"growth of time from size/slide {first} to {last}",
+        rows_per_s=fastest[last],
+        baseline=fastest[first],
+        ratio=by_through[last] / by_through[first],
+        target=1.3,
+        better="lower",
+        baseline_name=f"at {first}",
+        note=f"each by the pass-through beside it; by the fastest batches alone {fastest[first] / fastest[last]:.2f}",
+    )
 
 
 def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peaks: list[int]) -> list[Record]:
