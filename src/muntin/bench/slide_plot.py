@@ -13,7 +13,8 @@ from matplotlib import pyplot as plt
 
 INK = {"Muntin": "#0b6e4f", "Spark window()": "#c8553d"}
 """Colours of the systems; a curve of any other name is a limit, drawn as a thin line."""
-LABELS_BELOW = {"Muntin": True, "Spark window()": False}
+ABOVE = "Muntin"
+"""Its figures stand above its curve, since those of others are below."""
 
 
 def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:
@@ -24,7 +25,7 @@ def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:
         else:
             axes.plot(list(points), list(points.values()), color="#999999", linestyle="--", linewidth=1.2)
             last = max(points)
-            axes.annotate(name, (last, points[last]), (0, 6), textcoords="offset points", color="#777777", ha="right")
+            axes.annotate(name, (last, points[last]), (0, 20), textcoords="offset points", color="#777777", ha="right")
     rates = [rate for points in curves.values() for rate in points.values()]
     axes.set(xscale="log", yscale="log", xlabel="size / slide", ylabel="input rows per second")
     axes.set_ylim(min(rates) / 2.5, max(rates) * 2.5)
@@ -40,25 +41,24 @@ def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:
 
 
 def _system(axes: Any, name: str, points: Mapping[int, float]) -> None:
-    colour, below = INK[name], LABELS_BELOW[name]
+    colour, above = INK[name], name == ABOVE
     axes.plot(list(points), list(points.values()), color=colour, marker="o", linewidth=2.2)
     for ratio, rate in points.items():
         text = f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:,.1f} k"
-        where = (0, -16) if below else (10, 4)
         axes.annotate(
             text,
             (ratio, rate),
-            where,
+            (0, 9) if above else (8, -18),
             textcoords="offset points",
             color=colour,
             size=8,
-            ha="center" if below else "left",
+            ha="center" if above else "right",
         )
     last = max(points)
     axes.annotate(
         name,
         (last, points[last]),
-        (0, -32) if below else (-10, -4),
+        (0, -20) if above else (-16, 2),
         textcoords="offset points",
         color=colour,
         weight="bold",
