@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
-from muntin.chunks import needed
+from muntin.chunks import bundles, needed
 from muntin.chunks import store as chunk_store
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.families import family
@@ -305,6 +305,7 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
         patch.object(time_family, "MOST_ANSWERS", most),
         patch.object(pane_stage, "FLUSH_LEAVES", most),
         patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
+        patch.object(bundles, "BUNDLE_BYTES", 700 * most),
         patch.object(needed, "USELESS_TUPLES", useless),
         patch.object(frequent, "MOST_COUNTS", most),
     ):

@@ -147,7 +147,7 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
         assert metrics.chunk_tuples == sum(chunk.tuples for chunk in header.chunks)
         assert metrics.compressed_chunks == sum(chunk.compressed for chunk in header.chunks)
         sizes = {name: len(value) for name, value in stream.states[shard].values.items()}
-        assert {name: sizes[name] for name in chunks} == {name: chunk.size for name, chunk in chunks.items()}
+        assert all(sizes[chunk.place.value] == chunk.place.size for chunk in header.chunks)
         hot = [chunk for chunk in header.chunks if not chunk.compressed]
         assert metrics.uncompressed_bytes == sum(chunk.size for chunk in hot) == sum(chunk.raw for chunk in hot)
         assert metrics.compressed_bytes == sum(chunk.size for chunk in header.chunks if chunk.compressed)
@@ -155,7 +155,7 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
         assert resident.keys() <= chunks.keys()
         assert metrics.resident_bytes == sum(map(len, resident.values()))
         assert metrics.left_chunks == len(chunks) - len(resident)
-        assert all(value == stream.states[shard].values[name] for name, value in resident.items())
+        assert all(value == stored(stream, shard, chunks[name]) for name, value in resident.items())
         youngest = max((chunk.last for chunk in header.chunks if chunk.compressed), default=header.settled)
         assert metrics.compressed_after == max(0, header.settled - youngest)
         known = {chunk.name for chunk in earlier.chunks}
@@ -164,12 +164,18 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
         assert metrics.total_decompressions == earlier.totals.decompressions + metrics.decompressions
 
 
+def stored(stream: Stream, shard: int, chunk: Chunk) -> bytes:
+    """The bytes of a chunk in the state."""
+    place, value = chunk.place, stream.states[shard].values[chunk.place.value]
+    return value if place.at is None else bytes(packed.unseal(packed.Kind.BUNDLE, value)[place.at :][: chunk.size])
+
+
 def check_contents(stream: Stream) -> None:
     """Tuples by key and time; no columns but those of the query, and no keys but those of the tuples."""
     layout = stream.plan.layout
     for shard, header in headers(stream).items():
         for chunk in header.chunks:
-            table = packed.unpack_chunk(layout, stream.states[shard].values[chunk.name])
+            table = packed.unpack_chunk(layout, stored(stream, shard, chunk))
             assert table.tuples is not None
             assert table.tuples.columns.schema == layout.tuples
             assert set(table.tuples.key.tolist()) == set(range(table.keys.num_rows))
@@ -228,7 +234,7 @@ def test_chunks_go_when_their_last_window_has_closed(
                     (latest, *_) = max(naive.places({"t": chunk.last}, windows, ()))
                     assert latest > header.watermark
     assert header.chunks == ()
-    assert not any(name.startswith("chunk-") for name in stream.states[0].values)
+    assert not chunk_names(stream)
     assert not stream.cache.chunks("query", 0)
 
 
@@ -474,7 +480,7 @@ def test_pieces_are_not_folded_beyond_the_limit(window: W.Window) -> None:
 
 def chunk_names(stream: Stream) -> list[tuple[int, str]]:
     named = ((shard, name) for shard, state in stream.states.items() for name in sorted(state.values))
-    return [(shard, name) for shard, name in named if name.startswith("chunk-")]
+    return [(shard, name) for shard, name in named if name.startswith(("chunk-", "bundle-"))]
 
 
 @settings(max_examples=25)

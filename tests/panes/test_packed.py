@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -85,9 +86,21 @@ def test_bytes_behind_the_end() -> None:
         packed.unpack(PLAN.layout, VALUE + b"\0")
 
 
+NEWER = (
+    rf"format version {packed.FORMAT_VERSION + 1}; .* versions up to {packed.FORMAT_VERSION}\. "
+    "Install the Muntin that wrote it"
+)
+
+
+def test_version_1_is_read() -> None:
+    body = VALUE[12:]
+    older = VALUE[:4] + struct.pack("<HHI", 1, packed.Kind.TABLE, zlib.crc32(body)) + body
+    assert packed.unpack(PLAN.layout, older).keys == packed.unpack(PLAN.layout, VALUE).keys
+
+
 def test_a_newer_version_says_what_to_do() -> None:
     newer = VALUE[:4] + struct.pack("<H", packed.FORMAT_VERSION + 1) + VALUE[6:]
-    with pytest.raises(StateError, match=r"format version 2; .* versions up to 1\. Install the Muntin that wrote it"):
+    with pytest.raises(StateError, match=NEWER):
         packed.unpack(PLAN.layout, newer)
 
 
@@ -233,7 +246,7 @@ def test_a_chunk_cut_short_or_with_bytes_behind_it(chunk: bytes) -> None:
 def test_a_chunk_of_a_newer_version_says_what_to_do(chunk: bytes) -> None:
     newer = chunk[:4] + struct.pack("<H", packed.FORMAT_VERSION + 1) + chunk[6:]
     for read in (packed.verify_chunk, partial(packed.unpack_chunk, KEPT.layout)):
-        with pytest.raises(StateError, match=r"format version 2; .* Install the Muntin that wrote it"):
+        with pytest.raises(StateError, match=NEWER):
             read(newer)
 
 

@@ -178,7 +178,8 @@ def check_state(stream: Stream) -> None:
     """Nothing is in the state but what its header names, and a cold worker finds in it what a warm one has."""
     for shard, state in stream.states.items():
         header = stream.store(shard).header
-        assert state.values.keys() == {each.name for each in header.segments} | {each.name for each in header.chunks}
+        of_chunks = {each.place.value for each in header.chunks}
+        assert state.values.keys() == {each.name for each in header.segments} | of_chunks
         warm = stream.store(shard).table()
         plan = plan_of(stream.plan, shard)
         cold = PaneStore(plan, "query", shard, state, HotCache(capacity=1)).table()

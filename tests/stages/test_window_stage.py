@@ -60,7 +60,8 @@ def check_state(stream: Stream) -> None:
         warm = stream.store(shard).table()
         cold = PaneStore(plan, "query", shard, state, HotCache(capacity=1)).table()
         check_panes(*({} if each is None else open_panes(plan, each, header.watermark) for each in (cold, warm)))
-        sizes = {each.name: each.size for each in header.segments} | {each.name: each.size for each in header.chunks}
+        of_chunks = {each.place.value: each.place.size for each in header.chunks}
+        sizes = {each.name: each.size for each in header.segments} | of_chunks
         assert {name: len(value) for name, value in state.values.items()} == sizes
         assert [segment.tier for segment in header.segments] == sorted(
             (segment.tier for segment in header.segments), reverse=True

@@ -103,7 +103,7 @@ FULL = Scale(
     rate=RATE,
     rounds=2,
     sliding=(
-        Sliding(1, 10, 4.0, FIT),
+        Sliding(1, 10, 8.0, FIT),
         Sliding(1, 50, 4.0, FIT),
         Sliding(5, 10, 2.0, SHORT),
         Sliding(5, 50, 2.0, SHORT),
@@ -282,7 +282,7 @@ class _Bench:
 
     def _hot_key(self) -> list[Record]:
         scale = self._scale
-        folder = self._files(data.hot_key(scale.rate, _lengths(1, scale.length), KEYS, HOT))
+        folder = self._files(data.hot_key(scale.rate, _lengths(1, 4 * scale.length), KEYS, HOT))
         window = W.sliding("1 second", f"{2 * STEP} milliseconds")
         keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=FIT, by_key=True))
         spread = self._run("one hot key: agnostic", folder, Setting(window, "auto", compute=FIT, by_key=True))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array, run_starts, stable_order
+from muntin.chunks.bundles import Bundles, Place
 from muntin.chunks.policy import describe_size
 from muntin.errors import MuntinError
 from muntin.panes import keys as key_codes
@@ -50,6 +51,18 @@ class Chunk:
     compressed: bool
     tier: int | None
     """How often a piece has been folded; None for a chunk that is final."""
+    value: str = ""
+    """The value of the state that it shares with others; nothing if it has one of its own, under its name."""
+    value_size: int = 0
+    at: int = 0
+    """Where in that it begins."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.value, self.value_size, self.at) if self.value else Place(self.name, self.size, None)
+
+    def placed(self, place: Place) -> Chunk:
+        return self if place.at is None else replace(self, value=place.value, value_size=place.size, at=place.at)
 
 
 class ChunkStore:
@@ -69,10 +82,10 @@ class ChunkStore:
         Without `hold` new chunks go to the state alone, until some window needs them.
         """
         self._plan = plan
-        self._values = values
         self._resident = resident
         self._policy = plan.compression
         self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
+        self._bundles = Bundles(values, ((chunk.name, chunk.place) for chunk in chunks), self._limit)
         self._settled = settled
         self._holds = hold
         self.chunks = list(chunks)
@@ -91,6 +104,11 @@ class ChunkStore:
     def resident_bytes(self) -> int:
         return sum(map(len, self._resident.values()))
 
+    @property
+    def state_bytes(self) -> int:
+        """What the chunks take in the state."""
+        return self._bundles.nbytes
+
     def is_resident(self, chunk: Chunk) -> bool:
         return chunk.name in self._resident
 
@@ -106,7 +124,7 @@ class ChunkStore:
     def _bytes(self, chunk: Chunk) -> bytes:
         value = self._resident.get(chunk.name)
         if value is None:
-            value = self._values.read(chunk.name, chunk.size, _verified)
+            value = self._bundles.read(chunk.name, chunk.size)
             if self._limit is None or self.resident_bytes + chunk.size <= ROOM * self._limit:
                 self._resident[chunk.name] = value
         return value
@@ -177,7 +195,7 @@ class ChunkStore:
         self._put(chunk, value)
 
     def _put(self, chunk: Chunk, value: bytes) -> None:
-        self._values.write(chunk.name, value)
+        self._bundles.add(chunk.name, value, alone=chunk.tier is not None)
         if self._holds:
             self._resident[chunk.name] = value
         insort(self.chunks, chunk, key=lambda each: (each.last, each.first, each.name))
@@ -225,7 +243,7 @@ class ChunkStore:
         dropped = {chunk.name for chunk in chunks}
         for chunk in self.chunks:
             if chunk.name in dropped:
-                self._values.delete(chunk.name, chunk.size)
+                self._bundles.drop(chunk.name)
                 self._resident.pop(chunk.name, None)
         self.chunks = [chunk for chunk in self.chunks if chunk.name not in dropped]
 
@@ -255,6 +273,11 @@ class ChunkStore:
             if self.resident_bytes + others <= self._limit:
                 return
             self._resident.pop(chunk.name, None)
+
+    def commit(self) -> tuple[Chunk, ...]:
+        """The chunks, all of them written."""
+        self._bundles.write()
+        return tuple(chunk.placed(self._bundles.place(chunk.name)) for chunk in self.chunks)
 
     def leave_to_state(self) -> None:
         """Keep nothing in memory."""
@@ -286,8 +309,3 @@ def _by_key(table: PaneTable) -> PaneTable:
     codes[order] = np.arange(len(order))
     tuples = table.tuples.recoded(codes)
     return replace(table, keys=table.keys.take(pa.array(order)), tuples=tuples.take(by_code(tuples.key)))
-
-
-def _verified(value: bytes) -> bytes:
-    packed.verify_chunk(value)
-    return value

@@ -26,7 +26,8 @@ from muntin.panes.integers import Distances, is_shortened, restored, shortened
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since version 2 chunks share values of the state; those of version 1 are read as they are."""
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -42,10 +43,15 @@ class Kind(IntEnum):
     CHUNK = 4
     SAMPLES = 5
     JOB = 6
+    BUNDLE = 7
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
-    return _HEADER.pack(_MAGIC, FORMAT_VERSION, kind, zlib.crc32(body)) + body
+    return _HEADER.pack(_MAGIC, FORMAT_VERSION, kind, _checksum(FORMAT_VERSION, body)) + body
+
+
+def _checksum(version: int, body: bytes | memoryview) -> int:
+    return zlib.crc32(body, 0 if version == 1 else version)  # so that a damaged version shows, too
 
 
 def unseal(kind: Kind, sealed: bytes) -> memoryview:
@@ -62,7 +68,7 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
             "Install the Muntin that wrote it, or a newer one."
         )
     body = memoryview(sealed)[_HEADER.size :]
-    if version < 1 or zlib.crc32(body) != checksum or found != kind:
+    if version < 1 or _checksum(version, body) != checksum or found != kind:
         raise StateError(f"A value in Muntin's state is damaged: its checksum does not match. {remedy}")
     return body
 

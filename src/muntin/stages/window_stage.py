@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from time import perf_counter_ns
 
 import numpy as np
@@ -88,7 +89,7 @@ class WindowStage:
         counted = replace(counted, compressions=chunks.compressions, decompressions=chunks.decompressions)
         if self.plan.samples and not falls_back:
             chunks.leave_to_state()
-        header = self.store.commit(table, added, now, counted, tuple(chunks.chunks), samples, falls_back, pause)
+        header = self.store.commit(table, added, now, counted, chunks.commit(), samples, falls_back, pause)
         self.metrics.count(counted, header.totals)
         self._measure(table, header, chunks)
         self.metrics.sample_tuples = 0 if samples is None else len(samples)
@@ -125,7 +126,7 @@ class WindowStage:
         """The panes that arrived in time as one table, the counts, and the rows that came too late."""
         tables, rows, late_rows, bad_rows, outside_rows, shed_rows = [], 0, 0, 0, 0, 0
         late: list[pa.RecordBatch] = []
-        for each in arrived:
+        for each in sorted(arrived, key=attrgetter("latest")):  # then they mostly are in order as they are
             rows += each.rows
             bad_rows += each.bad_rows
             outside_rows += each.outside_rows
@@ -153,8 +154,7 @@ class WindowStage:
         metrics.left_chunks = sum(not chunks.is_resident(chunk) for chunk in header.chunks)
         metrics.resident_bytes = chunks.resident_bytes
         metrics.compressed_after = chunks.found_after()
-        metrics.state_bytes = sum(segment.size for segment in header.segments)
-        metrics.state_bytes += metrics.uncompressed_bytes + metrics.compressed_bytes
+        metrics.state_bytes = sum(segment.size for segment in header.segments) + chunks.state_bytes
         metrics.segments = len(header.segments)
         if table is not None:
             metrics.panes = sum(len(family.own(table)[0]) for family in self.plan.families)

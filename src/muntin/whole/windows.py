@@ -176,13 +176,14 @@ class WholeWindows:
         missing = [chunk for chunk in needed if chunk.name not in gathered.names]
         if missing:
             assert self._chunks is not None
-            parts = [gathered.tuples]
+            parts = []
             if of_keys is None:
                 parts += _recoded(self._plan, self._table, [self._chunks.open(chunk) for chunk in missing])
             else:  # one after the other: there is not the memory for all of them
                 for chunk in missing:
                     (tuples,) = _recoded(self._plan, self._table, [self._chunks.open(chunk)])
                     parts.append(tuples.take(of_keys[tuples.key]))
+            parts.append(gathered.tuples)  # the latest: so those of one key mostly are in order as they are
             names = gathered.names | {chunk.name for chunk in missing}
             gathered = _Gathered(names, concatenated(parts).in_order())
         if of_keys is None:
