@@ -161,7 +161,7 @@ def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
     answered = "as many tuples, of more groups, which all have an answer"
     return [
         _errors_beside(f"{title}: error, {beside}", concept, uniform),
-        _latency_beside(f"{title}: window latency, {beside}", concept, uniform, note=answered),
+        _latency_beside(f"{title}: window latency, {beside}", concept, uniform, AS_FAST, answered),
     ]
 
 
