@@ -197,6 +197,18 @@ def test_active_workers_share_the_state_of_a_stream() -> None:
     assert [sorted(place[3] for place, _ in share) for share in found] == [[0, 2], [1, 3]]
 
 
+@pytest.mark.parametrize("shift", range(8))
+def test_wherever_a_job_begins_its_numbers_are_aligned(shift: int) -> None:
+    plan = make_plan([sliding(10, 1)], (), ["median_x", "sum_n"], workers=Workers("agnostic", 2, tasks=1))
+    (share,) = by_shard(plan, pack(plan, [[row(t) for t in range(100)]])).values()
+    (job,) = (each for each in advance_table(plan, share, ShardMetrics()) if isinstance(each, Job))
+    tuples = Job.unpack(plan, pa.py_buffer(bytes(shift) + job.pack()).slice(shift)).table.tuples
+    assert tuples is not None
+    numbers = [np.asarray(column) for column in tuples.columns.columns]
+    assert len(numbers) > 1
+    assert all(each.flags.aligned for each in [tuples.key, tuples.time, *numbers])
+
+
 def test_metrics_tell_what_was_sent() -> None:
     plan = make_plan([sliding(10, 1)], (), ["median_x"], workers=Workers("agnostic", 2, tasks=4))
     metrics = ShardMetrics()
