@@ -282,6 +282,7 @@ class _Bench:
 
     def _hot_key(self) -> list[Record]:
         scale = self._scale
+        # Of short batches, most of the time would be what any batch costs.
         folder = self._files(data.hot_key(scale.rate, _lengths(1, 4 * scale.length), KEYS, HOT))
         window = W.sliding("1 second", f"{2 * STEP} milliseconds")
         keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=FIT, by_key=True))
