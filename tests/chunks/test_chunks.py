@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.arrays import BoolArray
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.chunks.store import Chunk, ChunkStore
-from muntin.errors import MuntinError, StateError
+from muntin.errors import MuntinError
 from muntin.families.family import Answers, Family
-from muntin.panes import packed, values
+from muntin.panes import packed
 from muntin.panes.store import Header, HotCache
 from muntin.plan import Plan
 from muntin.stages.shard_metrics import ShardMetrics
@@ -168,6 +168,11 @@ def stored(stream: Stream, shard: int, chunk: Chunk) -> bytes:
     """The bytes of a chunk in the state."""
     place, value = chunk.place, stream.states[shard].values[chunk.place.value]
     return value if place.at is None else bytes(packed.unseal(packed.Kind.BUNDLE, value)[place.at :][: chunk.size])
+
+
+def chunk_names(stream: Stream) -> list[tuple[int, str]]:
+    named = ((shard, name) for shard, state in stream.states.items() for name in sorted(state.values))
+    return [(shard, name) for shard, name in named if name.startswith(("chunk-", "bundle-"))]
 
 
 def check_contents(stream: Stream) -> None:
@@ -473,88 +478,3 @@ def test_pieces_are_not_folded_beyond_the_limit(window: W.Window) -> None:
         assert told_by(Compression(None, memory=12_000)) == expected
     with tiny(fanout=4, useless=0, most=1 << 20):
         assert told_by(Compression(None, memory=12_000)) == expected
-
-
-# Damage
-
-
-def chunk_names(stream: Stream) -> list[tuple[int, str]]:
-    named = ((shard, name) for shard, state in stream.states.items() for name in sorted(state.values))
-    return [(shard, name) for shard, name in named if name.startswith(("chunk-", "bundle-"))]
-
-
-@settings(max_examples=25)
-@given(PLANS, DELAYED, STEPS, st.integers(0, 1 << 20), st.integers(0, 1 << 20), st.integers(1, 255))
-def test_a_damaged_chunk_is_an_error_and_never_another_answer(
-    plan: Plan, compression: Compression, steps: list[Step], which: int, position: int, flip: int
-) -> None:
-    stream, watermark = Stream(compressed(plan, compression)), 0
-    for step in steps:
-        rows = [shifted(each, watermark) for each in step.rows]
-        watermark += step.advance
-        stream.batch(rows, watermark)
-    names = chunk_names(stream)
-    assume(names)
-    later = [shifted(each, watermark) for step in steps[:1] for each in step.rows]
-    before = stream.snapshot()
-    stream.cache = HotCache(capacity=8)
-    expected = told(stream.batch(later, watermark + 1000))
-    stream.restore(before)
-    stream.cache = HotCache(capacity=8)
-    shard, name = names[which % len(names)]
-    damaged = bytearray(stream.states[shard].values[name])
-    damaged[position % len(damaged)] ^= flip
-    stream.states[shard].values[name] = bytes(damaged)
-    try:
-        assert told(stream.batch(later, watermark + 1000)) == expected
-    except StateError:
-        assert stream.states[shard].header == before[shard].header  # so the batch is not committed
-
-
-@pytest.fixture(params=[None, 0], ids=["as they are", "compressed"])
-def cold_stream(request: pytest.FixtureRequest) -> Stream:
-    """A stream whose next batch, at a watermark of 60, has to read its chunks from the state."""
-    stream = Stream(plan_of([sliding(40, 10)], ("k",), ["median_x"], compression=Compression(request.param)))
-    for rows, watermark in in_order(4):
-        stream.batch(rows, watermark - 1)
-    stream.cache = HotCache(capacity=8)
-    return stream
-
-
-def test_any_damaged_byte(cold_stream: Stream) -> None:
-    before = cold_stream.snapshot()
-    for shard, name in chunk_names(cold_stream):
-        value = before[shard].values[name]
-        for position in range(0, len(value), 37):
-            cold_stream.restore(before)
-            cold_stream.cache = HotCache(capacity=8)
-            damaged = value[:position] + bytes([value[position] ^ 0x10]) + value[position + 1 :]
-            cold_stream.states[shard].values[name] = damaged
-            with pytest.raises(StateError):
-                cold_stream.batch([], 60)
-
-
-def test_a_missing_chunk(cold_stream: Stream) -> None:
-    shard, name = chunk_names(cold_stream)[0]
-    del cold_stream.states[shard].values[name]
-    with pytest.raises(StateError, match=f"Value {name} is missing from the state of shard 0"):
-        cold_stream.batch([], 60)
-
-
-def test_a_chunk_cut_short(cold_stream: Stream) -> None:
-    shard, name = chunk_names(cold_stream)[0]
-    cold_stream.states[shard].values[name] = cold_stream.states[shard].values[name][:-1]
-    with pytest.raises(StateError, match="damaged"):
-        cold_stream.batch([], 60)
-
-
-def test_chunks_in_several_values(cold_stream: Stream) -> None:
-    expected = told(cold_stream.batch([], 1000))
-    with patch.object(values, "PART_BYTES", 100):
-        stream = Stream(cold_stream.plan)
-        for rows, watermark in in_order(4):
-            stream.batch(rows, watermark - 1)
-        assert any(name.endswith(".3") for _, name in chunk_names(stream))
-        stream.cache = HotCache(capacity=8)
-        assert told(stream.batch([], 1000)) == expected
-        assert not chunk_names(stream)
