@@ -19,6 +19,7 @@ from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
+from muntin.panes.marks import Marks
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
 from muntin.ranking.policy import Top
@@ -189,14 +190,15 @@ class Plan:
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
-    def complete_until(self, settled: int) -> int:
-        """Up to where chunks are complete when tuples are settled up to a time."""
-        if self.samples and not self.settles:
+    def complete_until(self, marks: Marks) -> int:
+        """Up to where tuples are in chunks."""
+        in_memory = not self.samples or marks.waits
+        if not in_memory and not self.settles:
             return NEVER_MORE  # no tuple waits in memory for others: that is what the budget is for
         length = self.chunk_length
-        if length is None or self.samples:
-            return settled
-        return (settled - self.grid.offset) // length * length + self.grid.offset
+        if length is None or not in_memory:
+            return marks.settled
+        return (marks.settled - self.grid.offset) // length * length + self.grid.offset
 
     @property
     def grid(self) -> PaneGrid:

@@ -129,8 +129,11 @@ class ChunkStore:
                 self._resident[chunk.name] = value
         return value
 
-    def add(self, table: PaneTable, already: int) -> None:
-        """Take over the tuples of a table as chunks; those before `already` come late, behind their chunk."""
+    def add(self, table: PaneTable, already: int, in_pieces: bool = False) -> None:
+        """Take over the tuples of a table as chunks; those before `already` come late, behind their chunk.
+
+        All of them are `in_pieces` where they are written as they come.
+        """
         tuples = table.tuples
         if tuples is None or not len(tuples):
             return
@@ -140,7 +143,7 @@ class ChunkStore:
         if length is None:
             self._add(table, order, tier=0)
             return
-        if self._plan.samples:  # written as they come, in pieces that no window needs a part of
+        if in_pieces:  # of which no window needs a part
             stretch = (time - self._plan.grid.offset) // length
         else:
             stretch = np.where(time < already, -1, (time - already) // length)
@@ -148,7 +151,7 @@ class ChunkStore:
         order, stretch = order[by_stretch], stretch[by_stretch]
         starts = run_starts(stretch)
         for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
-            is_piece = self._plan.samples or stretch[begin] < 0
+            is_piece = in_pieces or stretch[begin] < 0
             self._add(table, order[begin:end], tier=0 if is_piece else None)
 
     def _add(self, table: PaneTable, order: Int64Array, tier: int | None) -> None:

@@ -14,7 +14,7 @@ from muntin.windows import TupleWindow, Window
 
 @dataclass(frozen=True)
 class Marks:
-    """Two times up to which things are final, in microseconds.
+    """Two times up to which things are final, in microseconds, and whether tuples wait for more.
 
     Windows over time, and sessions, close with Spark's watermark, which knows the batches before this one: so they take
     exactly the rows that Spark's own windows take. Tuples are settled as soon as the batch itself shows that they are
@@ -23,6 +23,8 @@ class Marks:
 
     watermark: int
     settled: int
+    waits: bool = False
+    """Whether tuples wait for their chunk to be complete in a query that samples, too: while it does not."""
 
     @classmethod
     def at(cls, time: int) -> Marks:

@@ -89,10 +89,12 @@ class Header:
     falls_back: bool = True
     """Whether windows had to be answered exactly the last time that some closed: then chunks stay in memory."""
     pause: Pause = field(default_factory=Pause)
+    waits: bool = False
+    """Whether tuples wait for their chunk to be complete, though the query samples."""
 
     @property
     def marks(self) -> Marks:
-        return Marks(self.watermark, self.settled)
+        return Marks(self.watermark, self.settled, self.waits)
 
     def encode(self) -> bytes:
         return packed.pack_header(asdict(self))
@@ -202,7 +204,7 @@ class PaneStore:
         """For the next batch, after the commit of this one."""
         self._cache.put_last_windows(self._query, self._shard, self.header.version, last)
 
-    def sampled(self, table: PaneTable, now: Marks) -> SampleStore | None:
+    def sampled(self, table: PaneTable, now: Marks, pause: Pause) -> SampleStore | None:
         """The samples beside a table, which has just been added to; None if the query has none."""
         if self._plan.sampling is None:
             return None
@@ -212,7 +214,7 @@ class PaneStore:
             samples = self._values.read(*self.header.samples, partial(unpack_samples, self._plan))
         if samples is None:  # one without tuples may still say what was given up
             samples = ShardSamples.none(self._plan)
-        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples, now)
+        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples, now, pause)
 
     def commit(
         self,
@@ -231,6 +233,7 @@ class PaneStore:
             version=uuid.uuid4().hex,
             watermark=marks.watermark,
             settled=marks.settled,
+            waits=marks.waits,
             totals=self.header.totals.plus(counted),
             chunks=chunks,
             samples=self._write_samples(samples),
@@ -238,14 +241,18 @@ class PaneStore:
             pause=pause or Pause(),
         )
         header = self._drop_closed(header)
-        if added is not None and added.size:
+        if self.header.waits and not marks.waits:
+            # What waited is in chunks now: no segment may bring it back when tuples wait again.
+            header = self._drop_all(header)
+            header = self._append(header, table, tier=0) if table is not None and table.size else header
+        elif added is not None and added.size:
             if table is not None and self._is_all_of(added, table):
                 header = self._drop_all(header)
             header = self._fold(self._append(header, added, tier=0), table)
         if table is not None:
             header = self._rewrite_if_useless(header, table)
         self._backend.write_header(header.encode())
-        if table is not None and self._fits_budget(table):
+        if table is not None and self._fits_budget(table, marks):
             self._cache.put(self._query, self._shard, header.version, table, samples)
         LocalCopies(self._query, self._shard).claim()
         self._cache.release_moved()
@@ -265,12 +272,15 @@ class PaneStore:
         self._values.write(name, value)
         return name, len(value)
 
-    def _fits_budget(self, table: PaneTable) -> bool:
-        """More groups than a budget allows stay in the state, and are read from there when they are needed."""
+    def _fits_budget(self, table: PaneTable, marks: Marks) -> bool:
+        """More groups than a budget allows stay in the state, and are read from there when they are needed.
+
+        Where all windows are answered exactly, all their tuples are in memory, too.
+        """
         sampling = self._plan.sampling
-        return (
-            sampling is None or sampling.hopeless or sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
-        )
+        if sampling is None or sampling.hopeless or marks.waits:
+            return True
+        return sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
 
     def _read_header(self) -> Header:
         stored = self._backend.read_header()
@@ -393,7 +403,7 @@ def _waiting(table: PaneTable, plan: Plan, marks: Marks) -> BoolArray | None:
 def waiting(times: Int64Array, plan: Plan, marks: Marks) -> BoolArray:
     """Which tuples are not settled, or settled and not in a complete chunk."""
     if plan.whole:
-        return times >= plan.complete_until(marks.settled)
+        return times >= plan.complete_until(marks)
     return (times >= marks.settled) & plan.settles
 
 

@@ -3,19 +3,27 @@
 A query whose windows are all answered exactly, because they hold too little or differ too much, would pay for samples
 that nobody reads. Two things tell that:
 
-- The sizes of windows alone, in `CERTAIN` batches in a row, as with a quantile for which the budget is too small. Then
-  nothing is sampled until windows close that a sample could answer.
+- The sizes of windows alone, as with a quantile for which the budget is too small. Then nothing is sampled until
+  windows close that a sample could answer. For that, sizes are looked at again once windows have become smaller, and
+  now and then.
 - `PATIENCE` batches in a row in which no sample was good enough. Then nothing is sampled for as long as those took,
   then for twice as long, up to `LONGEST` times; in between, it is tried again.
+
+In a pause the query does what it does without approximation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from muntin.arrays import Int64Array
+
 PATIENCE = 8
-CERTAIN = 2
 LONGEST = 16
+SMALLER = 7 / 8
+"""Windows that hold so much of what they held may be answered where those were not."""
+NOW_AND_THEN = 16
+"""After so many batches, others may, too: groups of other sizes can be as many tuples."""
 WHILE_SIZES_SAY_SO = 1 << 62
 """Behind all times."""
 
@@ -27,24 +35,50 @@ class Pause:
     tried_from: int | None = None
     """The time from which on samples have been tried, in microseconds."""
     until: int | None = None
+    blind: int | None = None
+    """The latest time of a tuple that came in a pause and was not sampled: windows over it have no sample."""
+    looked_at: int = 0
+    """How many tuples a window had when sizes were last looked at."""
+    overlooked: int = 0
+    """Batches in a row since then in which windows closed."""
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until
 
-    def after(self, now: int, helped: int, failed: int, hopeful: int) -> Pause:
+    def blind_to(self, times: Int64Array) -> Pause:
+        """The same, with tuples of these times that are not sampled."""
+        if not len(times):
+            return self
+        latest = int(times.max())
+        return replace(self, blind=latest if self.blind is None else max(self.blind, latest))
+
+    def looks_at(self, tuples: int) -> bool:
+        """Whether it is worth a look if windows of so many tuples could be answered from samples again."""
+        if self.until != WHILE_SIZES_SAY_SO:
+            return False
+        return tuples < SMALLER * self.looked_at or self.overlooked + 1 >= NOW_AND_THEN
+
+    def after(
+        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: int | None = None
+    ) -> Pause:
         """The next one, if samples helped some windows with this batch and others not.
 
-        `hopeful` are the windows without help that a sample within the budget may do for, as far as sizes tell.
+        `hopeful` are the windows without help that a sample within the budget may do for, as far as sizes tell; these
+        were looked at if it is said how many tuples a window has. `closed` if any windows have.
         """
         tried_from = now if self.tried_from is None else self.tried_from
         if helped or (hopeful and self.until == WHILE_SIZES_SAY_SO):
-            return Pause(0, now)
+            return Pause(0, now, blind=self.blind)
+        if looked_at is None:
+            seen = replace(self, overlooked=self.overlooked + closed)
+        else:
+            seen = replace(self, looked_at=looked_at, overlooked=0)
         if not failed:
-            return replace(self, tried_from=tried_from)
+            return replace(seen, tried_from=tried_from)
         times = self.failed + 1
-        if times >= CERTAIN and not hopeful:
-            return Pause(times, tried_from, WHILE_SIZES_SAY_SO)
+        if not hopeful:
+            return replace(seen, failed=times, tried_from=tried_from, until=WHILE_SIZES_SAY_SO)
         if times < PATIENCE:
-            return Pause(times, tried_from)
+            return replace(seen, failed=times, tried_from=tried_from, until=None)
         until = now + min(2 ** (times - PATIENCE), LONGEST) * max(now - tried_from, 1)
-        return Pause(times, until, until)
+        return replace(seen, failed=times, tried_from=until, until=until)

@@ -81,7 +81,8 @@ class Told:
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Told:
-        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size)
+        nothing: dict[str, pa.Array | None] = {}
+        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size, nothing, nothing)
 
     @classmethod
     def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
@@ -92,10 +93,13 @@ class Told:
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
         approximate = self.approximate
-        error, confidence, sampled = self.error, np.full(len(approximate), self.confidence), self.sampled
-        if not all_true(approximate):
-            error, confidence = np.where(approximate, error, 0.0), np.where(approximate, confidence, 1.0)
-            sampled = np.where(approximate, sampled, self.size)
+        if not any_true(approximate):
+            error, confidence, sampled = np.zeros(len(approximate)), np.ones(len(approximate)), self.size
+        elif all_true(approximate):
+            error, confidence, sampled = self.error, np.full(len(approximate), self.confidence), self.sampled
+        else:
+            error, confidence = np.where(approximate, self.error, 0.0), np.where(approximate, self.confidence, 1.0)
+            sampled = np.where(approximate, self.sampled, self.size)
         columns = {
             "mode": self._modes(),
             "error": pa.array(error, from_pandas=True),
@@ -105,7 +109,8 @@ class Told:
         }
         if fields.of_sides:
             columns["low"] = self._side(self.low, fields.of_sides, found)
-            columns["high"] = self._side(self.high, fields.of_sides, found)
+            alike = self.low is self.high  # all are exact
+            columns["high"] = columns["low"] if alike else self._side(self.high, fields.of_sides, found)
         return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
 
     def _modes(self) -> pa.Array:

@@ -30,6 +30,7 @@ from muntin.panes.marks import Marks
 from muntin.panes.table import Leaves, PaneTable, merged_keys
 from muntin.panes.tuples import Tuples
 from muntin.sampling.allocation import congress, rounded_down
+from muntin.sampling.pause import Pause
 from muntin.sampling.plan import SamplingPlan
 from muntin.sampling.priority import priorities, value_priorities
 from muntin.sampling.samples import Cuts, Samples
@@ -74,6 +75,8 @@ class ShardSamples:
         """The same with the codes of a table's keys; what is of keys that the table does not have goes."""
         if self.keys is table.keys:
             return self
+        if self.is_empty:
+            return ShardSamples(table.keys, self.sets)
         _, (ours, theirs) = merged_keys(plan.layout, [table, PaneTable(self.keys, (), {})])
         codes = np.full(max(int(ours.max(initial=-1)), int(theirs.max(initial=-1))) + 1, -1, dtype=np.int64)
         codes[ours] = np.arange(len(ours))
@@ -87,7 +90,15 @@ def _no_keys(plan: Plan) -> pa.RecordBatch:
 class SampleStore:
     """The samples of one shard, for one batch."""
 
-    def __init__(self, plan: Plan, shard: int, table: PaneTable, samples: ShardSamples, now: Marks) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shard: int,
+        table: PaneTable,
+        samples: ShardSamples,
+        now: Marks,
+        pause: Pause | None = None,
+    ) -> None:
         """`table` is all there is, what has just arrived included; `shard` is its place among the plan's shards.
 
         Shares go by what is open at `now`. So batches without rows, which a stream may have or not, make no difference
@@ -96,6 +107,7 @@ class SampleStore:
         assert plan.sampling is not None
         self._plan = plan
         self._now = now
+        self.pause = pause or Pause()
         self._has_new = False
         self._sampling: SamplingPlan = plan.sampling
         self._table = table
@@ -191,6 +203,9 @@ class SampleStore:
 
     def prune(self, table: PaneTable, closed: Marks, now: Marks) -> ShardSamples:
         """What windows may need that have not closed; `table` is without what they do not need, with the same keys."""
+        left = ShardSamples(table.keys, tuple(self._samples))
+        if left.is_empty:
+            return left
         pruned = []
         for family in self._plan.families:
             before = now.watermark if isinstance(family, TimeFamily) else NEVER_MORE

@@ -45,10 +45,17 @@ class Counted:
     """Those for which there was one that was not."""
     hopeful: int = 0
     """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
+    looked_at: int | None = None
+    """How many tuples a window has, if its sizes were looked at."""
     read: int = 0
     """Those for which all tuples had to be read."""
     sample_bytes: int = 0
     """What the samples took that windows were answered from."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether there were any."""
+        return self.exact + self.approximate > 0
 
 
 @dataclass(frozen=True)
@@ -107,11 +114,20 @@ class ApproximateWindows:
             return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._fields, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
+        tuples = int(size.sum()) // len(run_starts(answers.end, answers.start))
+        if self._is_blind(answers) and not self._samples.pause.looks_at(tuples):
+            return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
         found = self._answered(family, asked)
         if not self.counted.helped:
+            self.counted.looked_at = tuples
             self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
         return found
+
+    def _is_blind(self, answers: Answers) -> bool:
+        """Whether all of these windows are from a pause, in which nothing is sampled."""
+        blind = self._samples.pause.blind
+        return blind is not None and int(answers.start.max()) <= blind
 
     def _answered(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
         if not any_true(asked.sighted):
@@ -160,6 +176,8 @@ class ApproximateWindows:
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
         samples = [self._samples.of(family, spec) for spec in range(len(self._sampling.specs))]
         limits = [each.cuts.limits(answers.key, begin) for each in samples]
+        if self._samples.pause.blind is not None:
+            limits = [np.where(begin <= self._samples.pause.blind, 0, each) for each in limits]
         within = tuple(np.minimum(most, limit) for limit in limits)
         return _Asked(answers, known, size, window, begin, end, most, within, reduce(np.maximum, limits) > 0)
 

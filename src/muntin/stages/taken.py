@@ -56,7 +56,8 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
                 bad_rows += len(absorbed.bad)
                 tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
     table = replace(table, tuples=tuples)
-    if plan.samples and not plan.settles:
+    samples = plan.samples and not now.waits
+    if samples and not plan.settles:
         # All of them are fresh, and in order they are sampled and written: sorted once for both.
         order = tuples.order()
         tuples, fresh = tuples.take(order), fresh[order]
@@ -68,8 +69,8 @@ def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, clos
         made=tuple(made),
         bad_rows=bad_rows,
         tuples=tuples,
-        fresh=tuples.take(fresh) if plan.samples else None,
-        settled=tuples.take(settled_at) if plan.samples else None,
+        fresh=tuples.take(fresh) if samples else None,
+        settled=tuples.take(settled_at) if samples else None,
     )
 
 

@@ -50,17 +50,21 @@ class WindowStage:
         closed = self.store.header.marks
         arrived = list(arrived)
         now = self._now(arrived, closed, watermark)
+        pause = self.store.header.pause
+        paused = pause.is_on(now.settled)
+        now = replace(now, waits=paused and self.plan.samples and not self.plan.settles)
         arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
         taken = absorb(self.plan, before, arrived_table, closed, now)
-        table, added, samples, pause = None, None, None, self.store.header.pause
+        table, added, samples = None, None, None
         falls_back = self.store.header.falls_back
         chunks = self.store.chunks(now.settled)
         drift = DriftMeter.since(self.plan, self.store.last_windows()) if self.plan.measures_drift else None
         if taken is not None:
             counted = replace(counted, bad_rows=counted.bad_rows + taken.bad_rows)
-            sampled = self.store.sampled(taken.table, now)
-            paused = pause.is_on(now.settled)
+            if now.waits and arrived_table is not None and arrived_table.tuples is not None:
+                pause = pause.blind_to(arrived_table.tuples.time)
+            sampled = self.store.sampled(taken.table, now, pause)
             whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
             begin = perf_counter_ns()
             for told_part, results in self._told(taken, closed, now, whole, drift):
@@ -78,7 +82,7 @@ class WindowStage:
                     falls_back = told.read > 0
                 if whole.shed is None:
                     counted = replace(counted, exact_windows=told.exact, approximate_windows=told.approximate)
-                pause = pause.after(now.settled, told.helped, told.failed, told.hopeful)
+                pause = pause.after(now.settled, told.helped, told.failed, told.hopeful, told.closed, told.looked_at)
             table = without_closed(taken.table, self.plan, now)
             added = additions(self.plan, taken, table, now)
             if self.plan.keeps_chunks:
@@ -208,11 +212,11 @@ def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, 
     `table` is what is taken in, without what no window needs.
     """
     assert taken.tuples is not None
-    complete = (taken.tuples.time < plan.complete_until(now.settled)) & (taken.tuples.membership > 0)
+    complete = (taken.tuples.time < plan.complete_until(now)) & (taken.tuples.membership > 0)
     needed = NeededTuples(plan, table, now)
     new = replace(table, tuples=taken.tuples.take(complete))
     new = replace(new, tuples=new.tuples.take(needed.of(new))) if new.tuples is not None else new
-    chunks.add(new, already=plan.complete_until(closed.settled))
+    chunks.add(new, already=plan.complete_until(closed), in_pieces=plan.samples and not now.waits)
     drop_useless(chunks, needed)
     chunks.age()
     chunks.stay_within_limit(others=0 if table.tuples is None else table.tuples.nbytes)
