@@ -176,10 +176,15 @@ class ApproximateWindows:
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
         samples = [self._samples.of(family, spec) for spec in range(len(self._sampling.specs))]
         limits = [each.cuts.limits(answers.key, begin) for each in samples]
-        if self._samples.pause.blind is not None:
-            limits = [np.where(begin <= self._samples.pause.blind, 0, each) for each in limits]
+        blind = self._samples.pause.blind
+        sighted = np.ones(len(size), dtype=bool)
+        if self._plan.settles:
+            sighted = reduce(np.maximum, limits) > 0
+        elif blind is not None:
+            sighted = begin > blind
+            limits = [np.where(sighted, each, 0) for each in limits]
         within = tuple(np.minimum(most, limit) for limit in limits)
-        return _Asked(answers, known, size, window, begin, end, most, within, reduce(np.maximum, limits) > 0)
+        return _Asked(answers, known, size, window, begin, end, most, within, sighted)
 
     def _hopeful(self, asked: _Asked, most: Sequence[Int64Array]) -> BoolArray:
         """Which windows may be answered from samples of at most so many tuples, as far as their sizes tell."""
@@ -187,6 +192,7 @@ class ApproximateWindows:
         for name, estimator in self._sampling.estimators.items():
             sampled = np.minimum(asked.size, most[self._sampling.spec_of(estimator)])
             error = estimator.foreseen(sampled, asked.size, self._statistics(name, asked.known), self._policy)
+            error = np.where(sampled > 0, error, np.inf)
             least = np.maximum(least, self._combined(error, asked))
         return np.asarray(least[asked.window] <= self._policy.error)
 
