@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -441,6 +442,47 @@ def test_sampling_pauses_while_it_is_of_no_use_and_begins_again() -> None:
     assert not any(sampled[4:40])
     assert "approximate" in modes[39:44]
     assert modes[-1] == "approximate"
+
+
+def test_sampling_pauses_while_there_are_more_groups_than_tuples_in_the_budget() -> None:
+    """Forty groups, and a budget of thirty tuples; then three of them."""
+    allowed = policy(30, 0.3, 0.95, incremental=False)
+    plan = make_plan([sliding(20, 20)], ("k",), ["median_x", "mean_x"], streaming=True, approximation=allowed)
+    stream, sampled, modes = Stream(plan), [], []
+    for start in range(0, 20 * 60, 20):
+        groups = 40 if start < 400 else 3
+        rows = [row(start + i % 20, k=f"k{i % groups}", x=1 + i % 7 / 100) for i in range(240)]
+        (found,), _ = stream.batch(rows, start)
+        modes += [{values["quality"]["mode"] for _, values in found}] * bool(found)
+        sampled.append(stream.total("sample_tuples"))
+    assert modes[:19] == [{"exact"}] * 19
+    assert not any(sampled[2:20])
+    assert {"approximate"} in modes[19:24]
+    assert modes[-1] == {"approximate"}
+
+
+def test_tuples_that_wait_in_a_pause_are_counted_once() -> None:
+    """Pauses begin and end, one after the other, with late tuples, cold workers and replays between them."""
+    allowed = policy(60, 0.12, 0.95)
+    plan = make_plan([sliding(40, 10)], (), ["median_x"], streaming=True, approximation=allowed)
+    exact = make_plan([sliding(40, 10)], (), ["median_x"], streaming=True)
+    streams, waits, modes = (Stream(plan), Stream(exact)), [], set()
+    for number in range(240):
+        start = 5 * number
+        count = 60 if number // 20 % 2 else 6
+        rows = [row(max(start + i % 5 - (20 if i % 7 == 0 else 0), 0), x=float(i * 7 % 31)) for i in range(count)]
+        step = Step(rows, 0, 1, number % 3 == 0, number % 4 == 0)
+        (found,), (wanted,) = (stream.run(step, rows, start - 8)[0] for stream in streams)
+        assert [place for place, _ in found] == [place for place, _ in wanted]
+        for (_, told_values), (_, plain) in zip(found, wanted, strict=True):
+            modes.add(told_values["quality"]["mode"])
+            if told_values["quality"]["mode"] == "exact":
+                assert told_values["median_x"] == plain["median_x"]
+        sizes = streams[0].total("tuples")
+        waits.append(streams[0].store(plan.shards[0]).header.waits)
+        assert sizes == 0 or waits[-1]
+    assert modes == {"exact", "approximate"}
+    assert sum(1 for before, after in pairwise(waits) if before != after) >= 3
 
 
 def test_sampling_is_tried_again_where_sizes_do_not_tell() -> None:

@@ -120,7 +120,7 @@ class _Bench:
 
     def run(self) -> tuple[list[Record], Draw]:
         of_medians, of_means, of_spark = 6 + len(TASK_SIZES), 4 + len(MEAN_BUDGETS), 1 + 4
-        self._running.steps(of_medians + of_means + len(self._scale.counts) + 2 + of_spark)
+        self._running.steps(of_medians + of_means + len(self._scale.counts) + 4 + of_spark)
         records: list[Record] = []
         for part in (self._medians, self._window_sizes, self._budgets, self._count_windows, self._incremental):
             records += part()
@@ -205,23 +205,30 @@ class _Bench:
                 records.append(records_of.beside(data, ran, "a scan without a store", raw_scan_seconds(data), None))
             with self._running.step(f"{data.title}: grouped mean by CountMin"):
                 sketched = count_min_seconds(data, self._scale.sketched) if has_count_min() else None
-                target = BESIDE_COUNT_MIN if data.groups else None
-                records.append(records_of.beside(data, ran, "CountMin", sketched, target))
+                records.append(records_of.beside(data, ran, "CountMin", sketched, BESIDE_COUNT_MIN))
         return records
 
     def _fallback(self) -> Iterator[Record]:
-        """A sample that is never good enough, beside none: by far too small a budget, and one that nearly does."""
-        data = data_sets.packets("even", self._scale.packets)
-        plain = plan_of(data, MEDIAN)
-        for budget, error in ((FALLBACK_BUDGET, FALLBACK_ERROR), (NEARLY_BUDGET, ERROR)):
-            tried = plan_of(data, MEDIAN, within(budget, error))
-            exact, approximate = [], []
-            what = f"budget {budget} and error {error:.0%}"
-            with self._running.step(f"windows that all fall back, {what}"):
-                for _ in range(self._scale.rounds):
-                    exact.append(replay(data, plain))
-                    approximate.append(replay(data, tried))
-            yield records_of.of_fallback(what, len(data.tuples), exact, approximate, FALLBACK_TARGET)
+        """A sample that is never good enough, beside none.
+
+        Because the budget is by far too small, because it is only nearly enough, because there are more groups than it
+        has tuples, and because each group gets too few of them.
+        """
+        packets = data_sets.packets("even", self._scale.packets)
+        yield self._fall_back(packets, FALLBACK_BUDGET, FALLBACK_ERROR)
+        yield self._fall_back(packets, NEARLY_BUDGET, ERROR)
+        yield self._fall_back(data_sets.rides("DEBS", 4 * self._scale.rides, workers=1), RIDE_BUDGET, ERROR)
+        yield self._fall_back(data_sets.flights(self._scale.flights), FLIGHT_BUDGET, ERROR)
+
+    def _fall_back(self, data: DataSet, budget: int, error: float) -> Record:
+        plain, tried = plan_of(data, MEDIAN), plan_of(data, MEDIAN, within(budget, error))
+        exact, approximate = [], []
+        what = f"{data.title}, budget {budget:,} and error {error:.0%}"
+        with self._running.step(f"windows that all fall back, {what}"):
+            for _ in range(self._scale.rounds):
+                exact.append(replay(data, plain))
+                approximate.append(replay(data, tried))
+        return records_of.of_fallback(what, len(data.tuples), exact, approximate, FALLBACK_TARGET)
 
     def _on_spark(self) -> Record:
         """A sliding median as a stream: every batch is a slide, and closes a window of sixty."""

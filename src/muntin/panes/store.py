@@ -104,7 +104,7 @@ class Header:
         content = packed.unpack_header(value)
         segments = tuple(Segment(**each) for each in content.pop("segments"))
         chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
-        content["pause"] = Pause(**content.pop("pause", {}))
+        content["pause"] = Pause.decode(**content.pop("pause", {}))
         samples = content.pop("samples", None)
         content["samples"] = None if samples is None else (str(samples[0]), int(samples[1]))
         return cls(segments=segments, chunks=chunks, totals=Totals(**content.pop("totals")), **content)

@@ -14,18 +14,31 @@ In a pause the query does what it does without approximation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from muntin.arrays import Int64Array
 
 PATIENCE = 8
 LONGEST = 16
 SMALLER = 7 / 8
-"""Windows that hold so much of what they held may be answered where those were not."""
+"""Windows that hold so much of what others held may be answered where those were not."""
 NOW_AND_THEN = 16
 """After so many batches, others may, too: groups of other sizes can be as many tuples."""
 WHILE_SIZES_SAY_SO = 1 << 62
 """Behind all times."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What windows hold, on average."""
+
+    tuples: float = 0.0
+    groups: float = 0.0
+
+    def is_smaller_than(self, other: Held) -> bool:
+        return self.tuples < SMALLER * other.tuples or self.groups < SMALLER * other.groups
 
 
 @dataclass(frozen=True)
@@ -37,10 +50,15 @@ class Pause:
     until: int | None = None
     blind: int | None = None
     """The latest time of a tuple that came in a pause and was not sampled: windows over it have no sample."""
-    looked_at: int = 0
-    """How many tuples a window had when sizes were last looked at."""
+    looked_at: Held = field(default_factory=Held)
+    """What windows held when sizes were last looked at."""
     overlooked: int = 0
     """Batches in a row since then in which windows closed."""
+
+    @classmethod
+    def decode(cls, looked_at: Mapping[str, float] | None = None, **others: Any) -> Pause:
+        """From what a header says; one that was written by an earlier version says less."""
+        return cls(looked_at=Held(**looked_at or {}), **others)
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until
@@ -52,19 +70,19 @@ class Pause:
         latest = int(times.max())
         return replace(self, blind=latest if self.blind is None else max(self.blind, latest))
 
-    def looks_at(self, tuples: int) -> bool:
-        """Whether it is worth a look if windows of so many tuples could be answered from samples again."""
+    def looks_at(self, held: Held) -> bool:
+        """Whether it is worth a look if windows that hold so much could be answered from samples again."""
         if self.until != WHILE_SIZES_SAY_SO:
             return False
-        return tuples < SMALLER * self.looked_at or self.overlooked + 1 >= NOW_AND_THEN
+        return held.is_smaller_than(self.looked_at) or self.overlooked + 1 >= NOW_AND_THEN
 
     def after(
-        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: int | None = None
+        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: Held | None = None
     ) -> Pause:
         """The next one, if samples helped some windows with this batch and others not.
 
         `hopeful` are the windows without help that a sample within the budget may do for, as far as sizes tell; these
-        were looked at if it is said how many tuples a window has. `closed` if any windows have.
+        were looked at if it is said what windows hold. `closed` if any windows have.
         """
         tried_from = now if self.tried_from is None else self.tried_from
         if helped or (hopeful and self.until == WHILE_SIZES_SAY_SO):

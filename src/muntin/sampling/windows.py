@@ -15,6 +15,7 @@ from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true, run_numbers, run_starts
 from muntin.families.family import Answers, Family, TupleFamily
 from muntin.families.time import TimeFamily
+from muntin.sampling import pause
 from muntin.sampling.allocation import congress
 from muntin.sampling.estimated import Seen
 from muntin.sampling.plan import HIDDEN, SIZE
@@ -45,8 +46,8 @@ class Counted:
     """Those for which there was one that was not."""
     hopeful: int = 0
     """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
-    looked_at: int | None = None
-    """How many tuples a window has, if its sizes were looked at."""
+    looked_at: pause.Held | None = None
+    """What windows hold, if their sizes were looked at."""
     read: int = 0
     """Those for which all tuples had to be read."""
     sample_bytes: int = 0
@@ -114,13 +115,14 @@ class ApproximateWindows:
             return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._fields, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
-        tuples = int(size.sum()) // len(run_starts(answers.end, answers.start))
-        if self._is_blind(answers) and not self._samples.pause.looks_at(tuples):
+        windows = len(run_starts(answers.end, answers.start))
+        contents = pause.Held(int(size.sum()) / windows, len(size) / windows)
+        if self._is_blind(answers) and not self._samples.pause.looks_at(contents):
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
         found = self._answered(family, asked)
         if not self.counted.helped:
-            self.counted.looked_at = tuples
+            self.counted.looked_at = contents
             self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
         return found
 
