@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from muntin import plan as plan_module
 from muntin import windows as W
 from muntin.arrays import Float64Array
+from muntin.panes import store as store_module
 from muntin.plan import Plan
 from muntin.sampling import pause
 from muntin.sampling.pause import Pause
@@ -461,27 +463,30 @@ def test_sampling_pauses_while_there_are_more_groups_than_tuples_in_the_budget()
     assert modes[-1] == {"approximate"}
 
 
+@patch.object(plan_module, "MOST_CHUNKS", 1)
+@patch.object(store_module, "FANOUT", 1000)
 def test_tuples_that_wait_in_a_pause_are_counted_once() -> None:
-    """Pauses begin and end, one after the other, with late tuples, cold workers and replays between them."""
-    allowed = policy(60, 0.12, 0.95)
-    plan = make_plan([sliding(40, 10)], (), ["median_x"], streaming=True, approximation=allowed)
-    exact = make_plan([sliding(40, 10)], (), ["median_x"], streaming=True)
-    streams, waits, modes = (Stream(plan), Stream(exact)), [], set()
-    for number in range(240):
+    """Pauses begin and end within a chunk, and no segment is folded; with late tuples, cold workers and replays."""
+    windows = [sliding(10, 10), sliding(160, 160)]
+    plan = make_plan(windows, (), ["median_x"], streaming=True, approximation=policy(30, 0.12, 0.95))
+    exact = make_plan(windows, (), ["median_x"], streaming=True)
+    streams, waits = (Stream(plan), Stream(exact)), []
+    for number in range(160):  # a chunk is as long as the longer windows
         start = 5 * number
-        count = 60 if number // 20 % 2 else 6
-        rows = [row(max(start + i % 5 - (20 if i % 7 == 0 else 0), 0), x=float(i * 7 % 31)) for i in range(count)]
+        count = 60 if number // 4 % 2 else 6
+        rows = [
+            row(max(start + i % 5 - (20 if i % 7 == 0 else 0), 0), x=float((61 * number + i) * 7919 % 9973))
+            for i in range(count)
+        ]
         step = Step(rows, 0, 1, number % 3 == 0, number % 4 == 0)
         (found,), (wanted,) = (stream.run(step, rows, start - 8)[0] for stream in streams)
         assert [place for place, _ in found] == [place for place, _ in wanted]
         for (_, told_values), (_, plain) in zip(found, wanted, strict=True):
-            modes.add(told_values["quality"]["mode"])
-            if told_values["quality"]["mode"] == "exact":
-                assert told_values["median_x"] == plain["median_x"]
+            assert told_values["quality"]["mode"] == "exact"
+            assert told_values["median_x"] == plain["median_x"]
         sizes = streams[0].total("tuples")
         waits.append(streams[0].store(plan.shards[0]).header.waits)
         assert sizes == 0 or waits[-1]
-    assert modes == {"exact", "approximate"}
     assert sum(1 for before, after in pairwise(waits) if before != after) >= 3
 
 
