@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from muntin.arrays import Int64Array, UInt64Array, stable_order
+from muntin.arrays import Int64Array, UInt64Array, is_sorted, stable_order
 from muntin.panes import keys
 from muntin.ranking.order import models
 from muntin.sampling.plan import HIDDEN, SIZE
@@ -35,6 +36,15 @@ class LastWindow:
     groups: UInt64Array
     """Hashes of the keys: of 64 bits, so that two of them hardly ever meet."""
     rows: Int64Array
+
+    def by_code(self, hashes: UInt64Array) -> tuple[Int64Array, Int64Array]:
+        """The codes of the groups among the keys with these hashes, in order, and their rows; some may be gone."""
+        code = pc.index_in(pa.array(self.groups), value_set=pa.array(hashes))
+        there = np.asarray(code.is_valid())
+        rows = np.zeros(len(hashes), dtype=np.int64)
+        rows[np.asarray(code.drop_null())] = self.rows[there]
+        present = np.flatnonzero(rows)
+        return present, rows[present]
 
 
 def with_groups(batch: pa.RecordBatch, codes: Int64Array, rows: pa.Array) -> pa.RecordBatch:
@@ -71,30 +81,39 @@ class DriftMeter:
         """Answers in window order, with all groups of a window in the same batch; `known_keys` by their codes."""
         hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
         model, window = models(self.plan, batch), np.asarray(batch.column("window_id"))
-        groups, rows = hashes[np.asarray(batch.column(GROUP))], np.asarray(batch.column(SIZE))
+        code, rows = np.asarray(batch.column(GROUP)), np.asarray(batch.column(SIZE))
         for each in np.unique(model).tolist():
             own = model == each
-            self._add(each, window[own], groups[own], rows[own])
+            self._add(each, window[own], code[own], rows[own], hashes)
 
-    def _add(self, model: int, window: Int64Array, groups: UInt64Array, rows: Int64Array) -> None:
+    def _add(self, model: int, window: Int64Array, code: Int64Array, rows: Int64Array, hashes: UInt64Array) -> None:
         before = self.last.get(model)
         first, last = int(window.min()), int(window.max())
+        ends = window == last
+        self.last[model] = LastWindow(last, hashes[code[ends]], rows[ends])
+        gone_groups, gone_rows = 0, 0
         if before is not None:
             first = before.window
-            window = np.concatenate([np.full(len(before.groups), before.window), window])
-            groups = np.concatenate([before.groups, groups])
-            rows = np.concatenate([before.rows, rows])
-        order = stable_order(window, groups.view(np.int64))
-        window, groups, rows = window[order], groups[order], rows[order]
-        ends = window == last
-        self.last[model] = LastWindow(last, groups[ends], rows[ends])
+            known, rows_before = before.by_code(hashes)
+            gone_groups, gone_rows = len(before.groups) - len(known), int(before.rows.sum() - rows_before.sum())
+            window = np.concatenate([np.full(len(known), first), window])
+            code, rows = np.concatenate([known, code]), np.concatenate([rows_before, rows])
+        if not is_sorted(window, code):
+            order = stable_order(code, window)
+            window, code, rows = window[order], code[order], rows[order]
         # A window is the later one of the pair that it closes, and the earlier one of the next.
         later, earlier = window > first, window < last
-        in_both = (groups[1:] == groups[:-1]) & (window[1:] == window[:-1] + 1)
-        shared = int(np.minimum(rows[1:], rows[:-1])[in_both].sum())
-        common, total = int(in_both.sum()), int(rows[later].sum() + rows[earlier].sum())
+        # Windows numbered so that neighbours stay neighbours, and others do not become any.
+        number = np.append(0, np.cumsum(np.minimum(np.diff(window), 2)))
+        place = number * len(hashes) + code
+        in_window_before = place - len(hashes)
+        at = np.searchsorted(place, in_window_before)
+        in_both = place[at] == in_window_before
+        shared = int(np.minimum(rows, rows[at])[in_both].sum())
+        common = int(in_both.sum())
+        total = int(rows[later].sum() + rows[earlier].sum()) + gone_rows
         self.common += common
-        self.union += int(later.sum() + earlier.sum()) - common
+        self.union += int(later.sum() + earlier.sum()) + gone_groups - common
         self.apart += total - 2 * shared  # |a - b| is a + b, less what both have
         self.total += total
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, positions_in_runs, run_starts
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, positions_in_runs, run_starts, stable_order
 from muntin.sampling.allocation import congress
 
 LEAST = 2
 """Of a group no fewer are kept, if it has so many: from one tuple alone nobody can tell how far off it is."""
+
+CHANCE_BITS = 24
+"""Of the random number of a tuple: so it is sorted together with its group. Of equal ones, the first counts."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     more than that. A group that gets all it has is kept whole. Where there are more groups than tuples to keep, each
     keeps its proportion; and however many there are, none goes empty.
     """
-    _, pane = np.unique(pane, return_inverse=True)
+    pane = pane.astype(np.int64, copy=False)
+    if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
+        _, pane = np.unique(pane, return_inverse=True)
     budget = np.ceil((1 - rate) * np.bincount(pane, weights=received)).astype(np.int64)
     divided = congress(received, pane, budget)
     divided = np.where(divided > 0, divided, np.rint((1 - rate) * received).astype(np.int64))
@@ -66,15 +71,17 @@ def kept_by_concept(
     if not len(drawn):
         return kept
     of = groups[drawn]
-    chance = random.random(len(drawn))
+    chance = random.integers(0, 1 << CHANCE_BITS, len(drawn), dtype=np.uint32)
     # The tuples with the smallest numbers are the sample. Few can be among them: only those are put in order.
     # Of a group in which they turn out to be too few, all are.
-    likely = (share + 2 * np.sqrt(share) + 3) / np.maximum(received, 1)
-    candidates = np.flatnonzero(chance < likely[of])
-    enough = np.bincount(of[candidates], minlength=len(received)) >= share
-    if not enough[of].all():
-        candidates = np.flatnonzero((chance < likely[of]) | ~enough[of])
-    order = candidates[np.argsort(of[candidates] + chance[candidates])]  # by group, and then by the number
+    likely = (share + 2 * np.sqrt(share) + 2) / np.maximum(received, 1)
+    below = np.minimum(likely * (1 << CHANCE_BITS), 1 << CHANCE_BITS).astype(np.uint32)
+    candidates = np.flatnonzero(chance < below[of])
+    few = np.bincount(of[candidates], minlength=len(received)) < np.where(share < received, share, 0)
+    if few.any():
+        candidates = np.flatnonzero((chance < below[of]) | few[of])
+    # By group, and then by the number.
+    order = candidates[stable_order(chance[candidates].astype(np.int64), of[candidates])]
     place = positions_in_runs(run_starts(of[order]), len(order))
     kept[drawn[order[place < share[of[order]]]]] = True
     return kept

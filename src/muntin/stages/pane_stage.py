@@ -160,7 +160,8 @@ class PaneStage:
         if not shedder.sheds_by_concept:
             return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
         kept, strata = shedder.kept_by_concept(times, groups, panes.of_groups)
-        return batch.filter(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
+        places = np.flatnonzero(kept)
+        return batch.take(pa.array(places)), times[places], codes[places], groups[places], strata
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept; as yet every family counts them all."""
