@@ -33,7 +33,7 @@ from muntin.bench.approximate_core import (
 from muntin.bench.approximate_plot import Budget, Pair, Picture, draw
 from muntin.bench.core import ANSWER, Core, Ran, plan_of, replay, slides
 from muntin.bench.data_sets import BEGIN, SECOND, TIME, DataSet
-from muntin.bench.steady import EPOCH, FILES_PER_BATCH
+from muntin.bench.steady import EPOCH, FILES_PER_BATCH, write_tables
 from muntin.windows import count
 
 SIZE, SLIDE = 60 * SECOND, 20 * SECOND
@@ -337,7 +337,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 
 
 def test_slides_for_spark_come_one_to_a_batch(tmp_path: Path) -> None:
-    bench._write_slides(tmp_path / "in", rows=100, batches=3)
+    write_tables(tmp_path / "in", bench._slides(rows=100, batches=3))
     files = sorted((tmp_path / "in").iterdir(), key=lambda path: (path.stat().st_mtime, path.name))
     assert len(files) == FILES_PER_BATCH * (3 + bench.SPARK_WARM_UP)
     begin = EPOCH
@@ -352,7 +352,7 @@ def test_slides_for_spark_come_one_to_a_batch(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_the_approximate_median_has_the_windows_of_the_exact_one(spark: SparkSession, tmp_path: Path) -> None:
-    bench._write_slides(tmp_path / "in", rows=2_000, batches=1)
+    write_tables(tmp_path / "in", bench._slides(rows=2_000, batches=1))
     table = spark.read.parquet(str(tmp_path / "in"))
     exact, approximate = (
         {row.window_id: row for row in bench._sliding_median(table, approximate=which).to_df().collect()}

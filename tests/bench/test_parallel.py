@@ -27,7 +27,7 @@ from muntin.bench.parallel_fit import Fit, last
 from muntin.bench.parallel_plot import Picture, draw
 from muntin.bench.parallel_runs import Batch, Run, Setting, batches_of, measure
 from muntin.bench.running import Running
-from muntin.bench.steady import EPOCH, FILES_PER_BATCH
+from muntin.bench.steady import EPOCH, FILES_PER_BATCH, write_tables
 from muntin.spark.metrics import NAMES
 from muntin.workers.policy import Model
 
@@ -88,7 +88,7 @@ def test_one_key_is_hot() -> None:
 
 
 def test_files_are_in_the_order_of_batches(tmp_path: Path) -> None:
-    folder = data.write(tmp_path / "quotes", data.even(100, [1, 1]))
+    folder = write_tables(tmp_path / "quotes", data.even(100, [1, 1]))
     files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
     assert len(files) == 2 * FILES_PER_BATCH
     read = [pq.read_table(path) for path in sorted(files)]
@@ -202,7 +202,7 @@ def test_static_chunks_change_no_result(length: int) -> None:
 @pytest.mark.spark
 def test_a_run_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     setting = Setting(W.sliding("1 second", "100 milliseconds"), "agnostic", chunk=30_000)
-    folder = data.write(tmp_path / "quotes", data.even(2_000, [1, 1, 1]))
+    folder = write_tables(tmp_path / "quotes", data.even(2_000, [1, 1, 1]))
     run = measure(Running(spark, tmp_path, Progress(disable=True)), folder, setting, warm_up=2)
     (batch,) = run.batches
     assert (batch.rows, batch.results) == (2_000, 10)

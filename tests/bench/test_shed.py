@@ -6,11 +6,14 @@ No test here asserts how long anything takes.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.bench import data_sets, shed_overload
 from muntin.bench import shed_records as records
@@ -34,8 +37,10 @@ from muntin.bench.shed_core import (
     window_error,
 )
 from muntin.bench.shed_fit import Fit
+from muntin.bench.shed_on_spark import CONCEPT, SLIDE, SPARK_BATCHES, UNIFORM, fares_on_spark, rides_on_spark
 from muntin.bench.shed_overload import Driven, Seen
 from muntin.bench.shed_plot import Picture, draw
+from muntin.bench.steady import EPOCH, Measured, write_tables
 
 
 def small(keys: bool = True, rows: int = 20_000) -> DataSet:
@@ -203,6 +208,39 @@ def test_reports_of_spark() -> None:
     }
     since = shed_overload._seconds("2026-01-01T00:00:00.000Z")
     assert shed_overload._seen(report, since) == Seen(3, 10.0, 1.5, 700, 0.25, 2.0)
+
+
+@pytest.mark.spark
+def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: SparkSession, tmp_path: Path) -> None:
+    batches = list(rides_on_spark(20_000))
+    assert [len(batch) for batch in batches] == [20_000] * SPARK_BATCHES
+    first = np.asarray(batches[1]["ts"].cast(pa.int64()))
+    assert first.min() == EPOCH + SLIDE
+    assert first.max() < EPOCH + 2 * SLIDE
+    folder = write_tables(tmp_path / "rides", batches[:1])
+    routes = {}
+    for name, method in (("normal", None), ("uniform", UNIFORM), ("concept", CONCEPT)):
+        query = fares_on_spark(spark, folder, method).writeStream.format("memory").queryName(f"rides_{name}")
+        query.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start().awaitTermination()
+        routes[name] = {(row.window_id, row.key) for row in spark.table(f"rides_{name}").collect()}
+    assert routes["concept"] == routes["normal"]
+    assert len(routes["uniform"]) < len(routes["normal"]) / 2
+
+
+def test_the_fastest_batches_on_spark_are_compared() -> None:
+    query = cast("StreamingQuery", None)
+    found = {
+        "normal": Measured((100, 100), (1.0, 1.5), query),
+        "uniform": Measured((100, 100), (2.0, 0.5), query),
+        "concept": Measured((100, 100), (0.54, 3.0), query),
+    }
+    by_uniform, by_normal = records.on_spark(100, found)
+    assert by_uniform.ratio == pytest.approx(1.08)
+    assert by_uniform.meets is True
+    assert by_normal.ratio == pytest.approx(0.54)
+    assert by_normal.meets is None
+    slower = {**found, "concept": Measured((100,), (0.6,), query)}
+    assert records.on_spark(100, slower)[0].meets is False
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:

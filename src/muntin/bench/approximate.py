@@ -6,7 +6,6 @@ approximate sliding median as streams on Spark.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,6 @@ from statistics import fmean, median
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 import muntin
@@ -40,7 +38,7 @@ from muntin.bench.core import plan_of, replay
 from muntin.bench.data_sets import PACKETS_IN_WINDOW, SECOND, DataSet
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
-from muntin.bench.steady import EPOCH, FILES_PER_BATCH, stream
+from muntin.bench.steady import EPOCH, stream, write_tables
 
 PACKET_BUDGET, TASK_BUDGET, RIDE_BUDGET, FLIGHT_BUDGET = 150, 4_000, 2_000, 20_000
 """Of medians, as in the paper, which has no flights."""
@@ -234,7 +232,7 @@ class _Bench:
         """A sliding median as a stream: every batch is a slide, and closes a window of sixty."""
         folder, scale = self._running.place / "slides", self._scale
         with self._running.step("Spark: making data"):
-            _write_slides(folder, scale.spark_rows, scale.spark_batches)
+            write_tables(folder, _slides(scale.spark_rows, scale.spark_batches))
         rates: dict[str, list[float]] = {"exact": [], "approximate": []}
         for name in [*rates, *rates]:
             with self._running.step(f"Spark: {name} sliding median"):
@@ -256,23 +254,18 @@ class _Bench:
         )
 
 
-def _write_slides(folder: Path, rows: int, batches: int) -> None:
-    """A batch that fills the windows, and then one for every slide of a second; a few files each."""
-    folder.mkdir(parents=True)
+def _slides(rows: int, batches: int) -> Iterator[pa.Table]:
+    """A batch that fills the windows, and then one for every slide of a second."""
     rng = np.random.default_rng(7)
     begin = EPOCH
-    for batch, seconds in enumerate([SPARK_PANES, *([1] * (batches + SPARK_WARM_UP - 1))]):
-        for part in range(FILES_PER_BATCH):
-            count = rows * seconds // FILES_PER_BATCH
-            times = np.sort(rng.integers(begin, begin + seconds * SECOND, count))
-            columns = {
-                "ts": pa.array(times).cast(data_sets.TIME),
-                "key": pa.array(np.zeros(count, dtype=np.int32)),
-                "value": pa.array(rng.random(count)),
-            }
-            path = folder / f"{batch:04d}-{part}.parquet"
-            pq.write_table(pa.table(columns), path, compression="lz4")
-            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))  # Spark takes the oldest files first
+    for seconds in [SPARK_PANES, *([1] * (batches + SPARK_WARM_UP - 1))]:
+        times = np.sort(rng.integers(begin, begin + seconds * SECOND, rows * seconds))
+        columns = {
+            "ts": pa.array(times).cast(data_sets.TIME),
+            "key": pa.array(np.zeros(len(times), dtype=np.int32)),
+            "value": pa.array(rng.random(len(times))),
+        }
+        yield pa.table(columns)
         begin += seconds * SECOND
 
 

@@ -237,12 +237,17 @@ def zipf(count: int) -> DataSet:
     The fares of a route differ by about a fifth. Windows are of half an hour by ten minutes, as in the paper.
     """
     rng = np.random.default_rng(6)
-    share = 1 / np.arange(1.0, ZIPF_GROUPS + 1)
-    keys = rng.choice(ZIPF_GROUPS, count, p=share / share.sum())
+    keys = zipf_keys(count, rng)
     typical, spread = rng.lognormal(2.3, 0.6, ZIPF_GROUPS), np.sqrt(np.log(1 + ZIPF_VARIATION**2))
     fares = typical[keys] * rng.lognormal(-(spread**2) / 2, spread, count)
     times = np.arange(count) * 30 * MINUTE // ZIPF_IN_WINDOW
     return DataSet("Zipf rides", _table(BEGIN + times, fares, pa.array(keys)), 30 * MINUTE, 10 * MINUTE, made=True)
+
+
+def zipf_keys(count: int, rng: np.random.Generator) -> Int64Array:
+    """The routes of made rides: the second is half as frequent as the first, the third a third, and so on."""
+    share = 1 / np.arange(1.0, ZIPF_GROUPS + 1)
+    return rng.choice(ZIPF_GROUPS, count, p=share / share.sum())
 
 
 def _skewed(count: int, groups: int, rng: np.random.Generator) -> Int64Array:

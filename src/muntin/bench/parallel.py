@@ -25,6 +25,7 @@ from muntin.bench.parallel_records import AUTOMATIC
 from muntin.bench.parallel_runs import Run, Setting, measure
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
+from muntin.bench.steady import write_tables
 from muntin.workers.policy import Model
 
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -176,7 +177,7 @@ class _Bench:
 
     def _files(self, batches: Iterable[pa.Table]) -> Path:
         self._folders += 1
-        return data.write(self._running.place / f"quotes-{self._folders}", batches)
+        return write_tables(self._running.place / f"quotes-{self._folders}", batches)
 
     def _run(self, what: str, folder: Path, setting: Setting, warm_up: int = 2) -> Run:
         with self._running.step(what):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from muntin.arrays import Float64Array, Int64Array
 from muntin.bench.data_sets import SECOND, TIME
-from muntin.bench.steady import EPOCH, FILES_PER_BATCH
+from muntin.bench.steady import EPOCH
 
 
 def quotes(times: Int64Array, seed: int, keys: Int64Array | None = None) -> pa.Table:
@@ -68,15 +65,3 @@ def hot_key(rate: int, lengths: Sequence[float], keys: int, share: float) -> Ite
         of_quotes = np.where(rng.random(end - begin) < share, 0, rng.integers(1, keys, end - begin))
         yield quotes(EPOCH + np.arange(begin, end) * SECOND // rate, seed=batch, keys=of_quotes)
         begin = end
-
-
-def write(folder: Path, batches: Iterable[pa.Table]) -> Path:
-    """A few files per batch, one stretch of time after the other."""
-    folder.mkdir(parents=True)
-    for batch, table in enumerate(batches):
-        share = -(-len(table) // FILES_PER_BATCH)
-        for part in range(FILES_PER_BATCH):
-            path = folder / f"{batch:04d}-{part}.parquet"
-            pq.write_table(table.slice(part * share, share), path, compression="lz4")
-            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))  # Spark takes the oldest files first
-    return folder

@@ -19,9 +19,11 @@ from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.shed_core import AT, MEAN, RATES, Compared, drift_of, pane_stage_seconds
 from muntin.bench.shed_fit import SCHEMA, Fit
+from muntin.bench.shed_on_spark import CONCEPT, SPARK_WARM_UP, UNIFORM, fares_on_spark, rides_on_spark
 from muntin.bench.shed_overload import capacity, drive
 from muntin.bench.shed_plot import Picture, draw
 from muntin.bench.shed_records import Goals
+from muntin.bench.steady import Measured, write_tables
 from muntin.whole.applied import Applied
 
 FIT = Applied(Fit(degree=3, rounds=5), SCHEMA, ("time", "value"), "arrow")
@@ -49,6 +51,10 @@ class Scale:
     """The same for a function of whole windows."""
     fitted: int
     """Tuples that it is run over."""
+    spark_rows: int
+    """Of a batch on Spark, which is a slide."""
+    spark_rounds: int
+    """How often the methods are run in turn there."""
     seconds: float
     """Of the stream under overload."""
     plain_seconds: float
@@ -66,6 +72,8 @@ FULL = Scale(
     seeds=6,
     fits=7,
     fitted=640_000,
+    spark_rows=4_000_000,
+    spark_rounds=3,
     seconds=120,
     plain_seconds=120,
 )
@@ -80,6 +88,8 @@ QUICK = Scale(
     seeds=3,
     fits=1,
     fitted=500_000,
+    spark_rows=400_000,
+    spark_rounds=1,
     seconds=50,
     plain_seconds=20,
 )
@@ -101,8 +111,11 @@ class _Bench:
         self._picture = Picture(target=TARGET_LATENCY)
 
     def run(self) -> tuple[list[Record], Draw]:
-        self._running.steps(len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + 3)
-        records = [*self._drift(), *self._means(), *self._fits(), *self._pane_stage(), *self._overload()]
+        self._running.steps(
+            len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + 1 + 3 * self._scale.spark_rounds + 3
+        )
+        records = [*self._drift(), *self._means(), *self._fits(), *self._pane_stage()]
+        records += [*self._on_spark(), *self._overload()]
         return records, partial(draw, self._picture)
 
     def _grouped(self) -> list[tuple[Make, Goals]]:
@@ -163,6 +176,19 @@ class _Bench:
             with self._running.step(f"{data.title}: pane stage"):
                 records += records_of.of_pane_stage(data, pane_stage_seconds(data, self._scale.rounds + 2))
         return records
+
+    def _on_spark(self) -> list[Record]:
+        """Means by group as a stream: what is asked of the windows is cheap, so this is what shedding itself takes."""
+        running, rows = self._running, self._scale.spark_rows
+        with running.step("Spark: making rides"):
+            folder = write_tables(running.place / "rides", rides_on_spark(rows))
+        found: dict[str, Measured] = {}
+        for _ in range(self._scale.spark_rounds):
+            for name, method in (("normal", None), ("uniform", UNIFORM), ("concept", CONCEPT)):
+                with running.step(f"Spark: means by route, {name}"):
+                    measured = running.measure(fares_on_spark(running.spark, folder, method), SPARK_WARM_UP)
+                    found[name] = found[name] + measured if name in found else measured
+        return records_of.on_spark(rows, found)
 
     def _overload(self) -> list[Record]:
         """The stream that is shed comes first, while the machine has not been worn by the other."""

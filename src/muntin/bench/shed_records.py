@@ -12,6 +12,7 @@ from muntin.bench.data_sets import DataSet
 from muntin.bench.report import Record, ms
 from muntin.bench.shed_core import AT, Compared, Drift, Shed
 from muntin.bench.shed_overload import Driven, Seen
+from muntin.bench.steady import Measured
 from muntin.durations import describe
 
 FAR_BETTER, SMALL = 0.1, 0.1
@@ -198,6 +199,24 @@ def of_pane_stage(data: DataSet, seconds: Mapping[str, float]) -> list[Record]:
             note=f"per million tuples {ms(seconds[method] / rows * 1e6)}, normal {ms(seconds['normal'] / rows * 1e6)}",
         )
         for method in ("uniform", "concept")
+    ]
+
+
+def on_spark(rows: int, found: Mapping[str, Measured]) -> list[Record]:
+    """The same end to end. The methods differ by little, so the fastest batches are compared."""
+    concept, told = found["concept"], ", ".join(f"{name} {each.rows_per_s:,.0f}" for name, each in found.items())
+    return [
+        Record(
+            name=f"Spark, made rides, mean by group: time of a batch at {AT:.0%}, concept-driven by {other}",
+            rows_per_s=concept.fastest,
+            baseline=found[other].fastest,
+            ratio=found[other].fastest / concept.fastest,
+            target=AS_FAST if other == "uniform" else None,
+            better="lower",
+            baseline_name=other,
+            note=f"the fastest of {len(concept.rows)} batches of {rows:,} rows each, in turn; median rows/s: {told}",
+        )
+        for other in ("uniform", "normal")
     ]
 
 

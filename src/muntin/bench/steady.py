@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -64,6 +64,18 @@ def write_past(folder: Path, keys: int, seconds: int) -> None:
         path = folder / f"0-{part}.parquet"
         _write(path, times, np.tile(np.arange(keys), last - first), rng.random(len(times)))
         os.utime(path, (0, 0))  # Spark takes the oldest files first
+
+
+def write_tables(folder: Path, batches: Iterable[pa.Table]) -> Path:
+    """Batches of any rows: a few files each, one stretch of time after the other."""
+    folder.mkdir(parents=True)
+    for batch, table in enumerate(batches):
+        share = -(-len(table) // FILES_PER_BATCH)
+        for part in range(FILES_PER_BATCH):
+            path = folder / f"{batch:04d}-{part}.parquet"
+            pq.write_table(table.slice(part * share, share), path, compression="lz4")
+            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))  # Spark takes the oldest files first
+    return folder
 
 
 def _write(path: Path, times: Array, keys: Array, values: Array) -> None:

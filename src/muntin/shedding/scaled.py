@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -40,14 +40,17 @@ class Scaled:
     ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
-        None where nothing is to be scaled and nothing can be said of the error.
+        None where nothing is to be scaled and nothing can be said of the error. Windows of which nothing was shed are
+        not looked at: for them the interval is not known.
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
-        own = self._own(_fields(estimates), asked)
-        if self.partners is None or partners is None:
-            return own
-        return _times(own, self.partners._own(_fields(partners), asked))
+        shed = np.flatnonzero(asked.kept < asked.size)
+        some = asked if len(shed) == len(asked.size) else asked.take(shed)
+        own = self._own(_fields(estimates, shed), some)
+        if self.partners is not None and partners is not None:
+            own = _times(own, self.partners._own(_fields(partners, shed), some))
+        return own if some is asked else own.among(shed, len(asked.size))
 
     def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
         if self.kind == "count":
@@ -73,9 +76,13 @@ class Asked:
     by_chance: bool
     confidence: float
 
+    def take(self, chosen: Int64Array) -> Asked:
+        return replace(self, kept=self.kept[chosen], size=self.size[chosen])
 
-def _fields(estimates: pa.Array) -> dict[str, Float64Array]:
-    return {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
+
+def _fields(estimates: pa.Array, chosen: Int64Array) -> dict[str, Float64Array]:
+    fields = {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
+    return fields if len(chosen) == len(estimates) else {name: field[chosen] for name, field in fields.items()}
 
 
 def _times(one: Interval, other: Interval) -> Interval:

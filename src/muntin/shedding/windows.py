@@ -129,7 +129,7 @@ class ShedWindows:
             unknown = pa.nulls(len(incomplete), pa.float64())
             return found, _with_sides(told, output.name, _struct(unknown, unknown))
         if estimates is not None:
-            estimated = _typed(interval.value, known[output.name], output)
+            estimated = _typed(interval.value, known[output.name], output, incomplete)
             found[output.name] = picked(estimated, found[output.name], incomplete)
         low, high = (pa.array(side, from_pandas=True) for side in (interval.low, interval.high))
         relative = interval.relative_error
@@ -216,9 +216,9 @@ def _from_samples(told: Told, quality: pa.Array) -> tuple[Told, BoolArray]:
     return told, sampled
 
 
-def _typed(value: Float64Array, known: pa.Array, output: Output) -> pa.Array:
-    """Estimates as answers: null where the kept tuples have none, either."""
-    nothing = np.asarray(known.is_null())
+def _typed(value: Float64Array, known: pa.Array, output: Output, incomplete: BoolArray) -> pa.Array:
+    """Estimates as answers: null where the kept tuples have none, either, and where nothing was shed."""
+    nothing = np.asarray(known.is_null()) | ~incomplete
     if not pa.types.is_integer(output.bound.result):
         return pa.array(value, mask=nothing).cast(output.bound.result)
     rounded = np.rint(np.where(nothing, 0.0, value))

@@ -1,0 +1,46 @@
+"""Rides as a stream on Spark, with many rare routes, shed by either method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+from muntin.bench.data_sets import MINUTE, TIME, zipf_keys
+from muntin.bench.shed_core import AT
+from muntin.bench.steady import EPOCH, stream
+from muntin.shedding.policy import Method
+
+SPARK_WARM_UP, SPARK_BATCHES = 2, 5
+"""Batches that do not count, and all of them."""
+SLIDE = 10 * MINUTE
+UNIFORM: Final[Method] = "uniform"
+CONCEPT: Final[Method] = "concept"
+
+
+def rides_on_spark(rows: int) -> Iterator[pa.Table]:
+    """Batches of a slide each."""
+    rng = np.random.default_rng(9)
+    for batch in range(SPARK_BATCHES):
+        times = EPOCH + batch * SLIDE + np.arange(rows) * SLIDE // rows
+        columns = {
+            "ts": pa.array(times).cast(TIME),
+            "key": pa.array(zipf_keys(rows, rng).astype(np.int32)),
+            "value": pa.array(rng.lognormal(2.3, 0.6, rows)),
+        }
+        yield pa.table(columns)
+
+
+def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None) -> DataFrame:
+    """The mean fare of every route, in windows as in the paper."""
+    window = W.sliding("30 minutes", "10 minutes")
+    query = muntin.over(stream(spark, folder), window, time="ts", watermark="1 second", by="key")
+    query = query.agg(fare=A.mean("value"))
+    return (query if method is None else query.shed(rate=AT, method=method)).to_df()
