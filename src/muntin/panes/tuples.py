@@ -57,11 +57,22 @@ class Tuples:
 
         The tie-break is fixed by the tuples alone: it does not depend on when or in which batch they came.
         """
+        if self._is_strictly_in_order:
+            return self
         order = self.order(first)
         return self if is_sorted(order) else self.take(order)
 
+    @property
+    def _is_strictly_in_order(self) -> bool:
+        """Whether no two have the same key and time, and all are in order: as tuples of one key mostly are."""
+        later = self.time[1:] > self.time[:-1]
+        same = self.key[1:] == self.key[:-1]
+        return all_true(later if all_true(same) else np.where(same, later, self.key[1:] > self.key[:-1]))
+
     def order(self, first: str | None = None) -> Int64Array:
         """The indices of the tuples in order."""
+        if self._is_strictly_in_order:
+            return np.arange(len(self))
         order = by_key_and_time(self.key, self.time)
         key, time = self.key[order], self.time[order]
         ties = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
