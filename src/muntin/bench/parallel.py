@@ -42,7 +42,7 @@ FIT = Fit((1, 2, 3, 4))
 SHORT = Fit((2,))
 """Where it is not the workers that count."""
 LONG = Fit(tuple(range(1, 19)))
-"""Where windows do not overlap, so that a quote is sent for one fit and not for a hundred: that should cost little beside
+"""Where windows do not overlap, and a quote is sent for one fit and not for a hundred: that should cost little beside
 it, as it does where windows slide."""
 SPREAD, SEED = 2.0, 0
 """Of heavy-tailed windows."""
