@@ -31,13 +31,13 @@ WHILE_SIZES_SAY_SO = 1 << 62
 
 
 @dataclass(frozen=True)
-class Held:
+class Contents:
     """What windows hold, on average."""
 
     tuples: float = 0.0
     groups: float = 0.0
 
-    def is_smaller_than(self, other: Held) -> bool:
+    def is_smaller_than(self, other: Contents) -> bool:
         return self.tuples < SMALLER * other.tuples or self.groups < SMALLER * other.groups
 
 
@@ -50,7 +50,7 @@ class Pause:
     until: int | None = None
     blind: int | None = None
     """The latest time of a tuple that came in a pause and was not sampled: windows over it have no sample."""
-    looked_at: Held = field(default_factory=Held)
+    looked_at: Contents = field(default_factory=Contents)
     """What windows held when sizes were last looked at."""
     overlooked: int = 0
     """Batches in a row since then in which windows closed."""
@@ -58,7 +58,7 @@ class Pause:
     @classmethod
     def decode(cls, looked_at: Mapping[str, float] | None = None, **others: Any) -> Pause:
         """From what a header says; one that was written by an earlier version says less."""
-        return cls(looked_at=Held(**looked_at or {}), **others)
+        return cls(looked_at=Contents(**looked_at or {}), **others)
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until
@@ -70,14 +70,14 @@ class Pause:
         latest = int(times.max())
         return replace(self, blind=latest if self.blind is None else max(self.blind, latest))
 
-    def looks_at(self, held: Held) -> bool:
+    def looks_at(self, held: Contents) -> bool:
         """Whether it is worth a look if windows that hold so much could be answered from samples again."""
         if self.until != WHILE_SIZES_SAY_SO:
             return False
         return held.is_smaller_than(self.looked_at) or self.overlooked + 1 >= NOW_AND_THEN
 
     def after(
-        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: Held | None = None
+        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: Contents | None = None
     ) -> Pause:
         """The next one, if samples helped some windows with this batch and others not.
 

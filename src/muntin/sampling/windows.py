@@ -46,7 +46,7 @@ class Counted:
     """Those for which there was one that was not."""
     hopeful: int = 0
     """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
-    looked_at: pause.Held | None = None
+    looked_at: pause.Contents | None = None
     """What windows hold, if their sizes were looked at."""
     read: int = 0
     """Those for which all tuples had to be read."""
@@ -115,14 +115,12 @@ class ApproximateWindows:
             return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._fields, known)}
         if self._sampling.hopeless:
             return self._exact(family, answers, known, size)
-        windows = len(run_starts(answers.end, answers.start))
-        contents = pause.Held(int(size.sum()) / windows, len(size) / windows)
-        if self._is_blind(answers) and not self._samples.pause.looks_at(contents):
+        if self._is_blind(answers) and not self._samples.pause.looks_at(_contents(answers, size)):
             return self._exact(family, answers, known, size)
         asked = self._asked(family, answers, known, size)
         found = self._answered(family, asked)
         if not self.counted.helped:
-            self.counted.looked_at = contents
+            self.counted.looked_at = _contents(answers, size)
             self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
         return found
 
@@ -258,6 +256,11 @@ class ApproximateWindows:
             np.maximum.at(largest, asked.window, error)
             return largest
         return np.asarray(np.bincount(asked.window, weights=error) / groups)
+
+
+def _contents(answers: Answers, size: Int64Array) -> pause.Contents:
+    windows = len(run_starts(answers.end, answers.start))
+    return pause.Contents(int(size.sum()) / windows, len(size) / windows)
 
 
 def _numbered(answers: Answers) -> Int64Array:
