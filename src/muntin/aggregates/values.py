@@ -7,6 +7,8 @@ One NumPy kernel then serves all types, in the pane stage as in the tree.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,10 +27,12 @@ def is_number(kind: pa.DataType) -> bool:
     return is_integer(kind) or bool(pa.types.is_floating(kind))
 
 
+@lru_cache(maxsize=256)
 def is_numeric(kind: pa.DataType) -> bool:
     return is_number(kind) or bool(pa.types.is_decimal(kind))
 
 
+@lru_cache(maxsize=256)
 def is_fixed(kind: pa.DataType) -> bool:
     """Types whose values are their own order keys, up to a change of representation."""
     return is_number(kind) or any(
@@ -36,6 +40,7 @@ def is_fixed(kind: pa.DataType) -> bool:
     )
 
 
+@lru_cache(maxsize=256)
 def is_ranked(kind: pa.DataType) -> bool:
     """Types that are kept in a sorted dictionary and compared by rank."""
     return any(

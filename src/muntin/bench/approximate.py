@@ -203,7 +203,8 @@ class _Bench:
                 records.append(records_of.beside(data, ran, "a scan without a store", raw_scan_seconds(data), None))
             with self._running.step(f"{data.title}: grouped mean by CountMin"):
                 sketched = count_min_seconds(data, self._scale.sketched) if has_count_min() else None
-                records.append(records_of.beside(data, ran, "CountMin", sketched, BESIDE_COUNT_MIN))
+                target = BESIDE_COUNT_MIN if data.groups else None
+                records.append(records_of.beside(data, ran, "CountMin", sketched, target))
         return records
 
     def _fallback(self) -> Iterator[Record]:

@@ -172,13 +172,15 @@ def _order_interval(
         exact = (n - 1) * probability
         low = np.where(complete, np.floor(exact).astype(np.int64), low)
         high = np.where(complete, np.ceil(exact).astype(np.int64), high)
-    return _values_at(chosen, low), _values_at(chosen, high)
+    both = _values_at(chosen, np.concatenate([low, high]))
+    return both[: len(n)], both[len(n) :]
 
 
 def _values_at(chosen: Chosen, place: Int64Array) -> Float64Array:
-    """The value at a place in the order of each window; NaN where there is none."""
-    there = (place >= 0) & (place < chosen.sizes)
-    windows = np.arange(len(place))
+    """The values at places in the order of each window, of all windows once or several times; NaN for no place."""
+    sizes = chosen.sizes
+    windows = np.resize(np.arange(len(sizes)), len(place))
+    there = (place >= 0) & (place < sizes[windows])
     if all_true(there):
         return chosen.numbers[chosen.kth(windows, place)]
     found = np.full(len(place), np.nan)

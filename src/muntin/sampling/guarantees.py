@@ -31,6 +31,8 @@ def rank_error(
     tighter one for small windows is not computed.
     """
     tail = (1 - confidence) / 2
+    if len(size) == 1 and MUCH_LARGER * sampled[0] <= size[0]:  # one large window at a time: no need of arrays
+        return np.array([_of_infinitely_many(int(sampled[0]), probability, tail) + 1 / max(int(size[0]), 1)])
     complete = sampled >= size
     known = any_true(complete)
     sizes, back = distinct(np.where(complete, 0, sampled) if known else sampled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.sampling.estimated import Estimate
 
+FEW = 64
+"""Windows of which the modes are kept: they come again and again."""
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
 
 
@@ -136,6 +139,15 @@ class Told:
 
 
 def _repeated(text: str, times: int) -> pa.Array:
+    return _few(text, times) if times <= FEW else _made(text, times)
+
+
+@lru_cache(maxsize=4 * FEW)
+def _few(text: str, times: int) -> pa.Array:
+    return _made(text, times)
+
+
+def _made(text: str, times: int) -> pa.Array:
     """As `pa.repeat`, which takes longer than all else that is told of a few windows."""
     offsets = np.arange(times + 1, dtype=np.int32) * np.int32(len(text))
     return pa.StringArray.from_buffers(times, pa.py_buffer(offsets), pa.py_buffer(text.encode() * times))
