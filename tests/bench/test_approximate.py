@@ -273,7 +273,7 @@ def test_count_min_has_a_time_for_every_window() -> None:
 
 
 def ran(*windows: float, arrival: float = 0.0, memory: int = 1, sample_bytes: int = 1, read: float = 1.0) -> Ran:
-    return Ran(arrival, windows, sum(windows), memory, sample_bytes, read, {})
+    return Ran((arrival,), windows, windows, memory, sample_bytes, read, {})
 
 
 def test_a_case_meets_its_targets_or_misses_them() -> None:
@@ -319,10 +319,14 @@ def test_panes_beside_something_else() -> None:
     assert "pip install datasketches" in skipped.note
 
 
-def test_fallback_compares_the_fastest_runs() -> None:
-    exact = [ran(1.0, arrival=3.0), ran(1.0, arrival=1.0)]
-    tried = [ran(1.0, arrival=1.1), ran(9.0, arrival=1.0)]
-    record = records.of_fallback("budget 1", 1_000, exact, tried, 1.05)
+def test_of_several_runs_the_fastest_slides_and_windows_count() -> None:
+    found = Ran.fastest([ran(1.0, 4.0, arrival=3.0), ran(2.0, 3.0, arrival=1.0)])
+    assert found.windows == (1.0, 3.0)
+    assert (found.arrival, found.closing, found.total) == (1.0, 4.0, 5.0)
+
+
+def test_fallback_compares_all_that_is_done() -> None:
+    record = records.of_fallback("budget 1", 1_000, ran(1.0, arrival=1.0), ran(1.0, arrival=1.1), 3, 1.05)
     assert record.ratio == pytest.approx(1.05)
     assert record.baseline == pytest.approx(500)
     assert record.meets

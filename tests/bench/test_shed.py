@@ -147,7 +147,7 @@ def test_the_pane_stage_is_timed_for_every_method() -> None:
 
 
 def shed(seconds: float, error: float, kept: float = 0.02, rate: float = AT) -> Shed:
-    ran = Ran(0.0, (seconds, seconds), 2 * seconds, 0, 0, 0.0, {}, kept)
+    ran = Ran((0.0,), (seconds, seconds), (seconds, seconds), 0, 0, 0.0, {}, kept)
     return Shed(rate, [ran], [np.array([error, error])])
 
 

@@ -34,7 +34,7 @@ from muntin.bench.approximate_core import (
 )
 from muntin.bench.approximate_plot import Budget, Picture, draw
 from muntin.bench.approximate_records import ERROR, Case, Compared
-from muntin.bench.core import plan_of, replay
+from muntin.bench.core import plan_of, replay, replay_in_turn
 from muntin.bench.data_sets import PACKETS_IN_WINDOW, SECOND, DataSet
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
@@ -68,8 +68,10 @@ class Scale:
     flights: int
     seeds: int
     """Of the samples of figure 11: each is as good as other data."""
+    turns: int
+    """How often exact and approximate medians are run in turn."""
     rounds: int
-    """How often the two are run in turn where they differ by little."""
+    """The same where they differ by little."""
     sketched: int
     """Windows for the CountMin sketch."""
     counts: tuple[int, ...]
@@ -84,6 +86,7 @@ FULL = Scale(
     rides=100_000,
     flights=3_000_000,
     seeds=8,
+    turns=3,
     rounds=7,
     sketched=5,
     counts=COUNTS,
@@ -96,6 +99,7 @@ QUICK = Scale(
     rides=30_000,
     flights=1_000_000,
     seeds=3,
+    turns=1,
     rounds=3,
     sketched=1,
     counts=(COUNTS[0], COUNTS[-1]),
@@ -156,8 +160,8 @@ class _Bench:
     def _compare(self, case: Case) -> Compared:
         with self._running.step(case.title):
             data, allowed = case.data, within(case.budget, ERROR, groups=case.data.groups)
-            exact = replay(data, plan_of(data, MEDIAN))
-            approximate = replay(data, plan_of(data, MEDIAN, allowed))
+            plans = [plan_of(data, MEDIAN), plan_of(data, MEDIAN, allowed)]
+            exact, approximate = replay_in_turn(data, plans, self._scale.turns)
             return Compared(case, exact, approximate, *errors_of(data, approximate, MEDIAN, case.budget))
 
     def _budgets(self) -> list[Record]:
@@ -220,14 +224,11 @@ class _Bench:
         yield self._fall_back(data_sets.flights(self._scale.flights), FLIGHT_BUDGET, ERROR)
 
     def _fall_back(self, data: DataSet, budget: int, error: float) -> Record:
-        plain, tried = plan_of(data, MEDIAN), plan_of(data, MEDIAN, within(budget, error))
-        exact, approximate = [], []
+        plans = [plan_of(data, MEDIAN), plan_of(data, MEDIAN, within(budget, error))]
         what = f"{data.title}, budget {budget:,} and error {error:.0%}"
         with self._running.step(f"windows that all fall back, {what}"):
-            for _ in range(self._scale.rounds):
-                exact.append(replay(data, plain))
-                approximate.append(replay(data, tried))
-        return records_of.of_fallback(what, len(data.tuples), exact, approximate, FALLBACK_TARGET)
+            exact, tried = replay_in_turn(data, plans, self._scale.rounds)
+        return records_of.of_fallback(what, len(data.tuples), exact, tried, self._scale.rounds, FALLBACK_TARGET)
 
     def _on_spark(self) -> Record:
         """A sliding median as a stream: every batch is a slide, and closes a window of sixty."""
