@@ -34,7 +34,7 @@ from muntin.bench.approximate_core import (
 )
 from muntin.bench.approximate_plot import Budget, Picture, draw
 from muntin.bench.approximate_records import ERROR, Case, Compared
-from muntin.bench.core import plan_of, replay, replay_in_turn
+from muntin.bench.core import fastest_in_step, fastest_in_turn, plan_of, replay
 from muntin.bench.data_sets import PACKETS_IN_WINDOW, SECOND, DataSet
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
@@ -161,7 +161,7 @@ class _Bench:
         with self._running.step(case.title):
             data, allowed = case.data, within(case.budget, ERROR, groups=case.data.groups)
             plans = [plan_of(data, MEDIAN), plan_of(data, MEDIAN, allowed)]
-            exact, approximate = replay_in_turn(data, plans, self._scale.turns)
+            exact, approximate = fastest_in_turn(data, plans, self._scale.turns)
             return Compared(case, exact, approximate, *errors_of(data, approximate, MEDIAN, case.budget))
 
     def _budgets(self) -> list[Record]:
@@ -227,7 +227,7 @@ class _Bench:
         plans = [plan_of(data, MEDIAN), plan_of(data, MEDIAN, within(budget, error))]
         what = f"{data.title}, budget {budget:,} and error {error:.0%}"
         with self._running.step(f"windows that all fall back, {what}"):
-            exact, tried = replay_in_turn(data, plans, self._scale.rounds)
+            exact, tried = fastest_in_step(data, plans, self._scale.rounds)
         return records_of.of_fallback(what, len(data.tuples), exact, tried, self._scale.rounds, FALLBACK_TARGET)
 
     def _on_spark(self) -> Record:

@@ -195,6 +195,6 @@ def of_fallback(what: str, rows: int, exact: Ran, tried: Ran, rounds: int, targe
         target=target,
         better="lower",
         baseline_name="exact",
-        note=f"arrival and windows, of each slide the fastest of {rounds} runs in turn; arrival {exact.arrival:.2f} s "
+        note=f"arrival and windows, of each slide the fastest of {rounds} runs in step; arrival {exact.arrival:.2f} s "
         f"exact, {tried.arrival:.2f} s approximate; a window {ms(exact.mean)}, {ms(tried.mean)}",
     )

@@ -168,38 +168,77 @@ class Ran:
         return self.arrival + self.closing
 
 
-def replay(data: DataSet, plan: Plan) -> Ran:
-    """All windows over time of a data set, one slide after the other."""
-    core = Core(plan)
-    counted = set(data.ends.tolist())
-    arrivals, closings, seconds, memory, samples, read, results = [], [], [], [0], [0], [], {}
-    for end, tuples in slides(data):
+class _Replay:
+    """A query over a data set, as far as it has got."""
+
+    def __init__(self, data: DataSet, plan: Plan) -> None:
+        self._core = Core(plan)
+        self._counted = set(data.ends.tolist())
+        self._arrivals: list[float] = []
+        self._windows: list[float] = []
+        self._closings: list[float] = []
+        self._memory, self._samples = [0], [0]
+        self._read: list[float] = []
+        self._results: dict[int, pa.Table] = {}
+
+    def step(self, end: int, tuples: pa.Table) -> None:
+        """The next slide, which ends there."""
+        core = self._core
         begun = perf_counter()
         core.arrive(tuples)
         delivered = perf_counter()
         closed = core.close(end)
         done = perf_counter()
-        arrivals.append(delivered - begun)
-        closings.append(done - delivered)
-        if end in counted:
-            seconds.append(core.answer_seconds)
-            memory.append(core.memory)
-            samples.append(core.metrics.sample_bytes)
-            read.append(core.metrics.answer_bytes)
-            results[end] = pa.Table.from_batches(closed)
-    core.forget()
-    kept = 1 - core.metrics.total_shed_rows / max(core.metrics.total_rows, 1)
-    times = tuple(arrivals), tuple(seconds), tuple(closings)
-    return Ran(*times, max(memory), max(samples), fmean(read), results, kept)
+        self._arrivals.append(delivered - begun)
+        self._closings.append(done - delivered)
+        if end in self._counted:
+            self._windows.append(core.answer_seconds)
+            self._memory.append(core.memory)
+            self._samples.append(core.metrics.sample_bytes)
+            self._read.append(core.metrics.answer_bytes)
+            self._results[end] = pa.Table.from_batches(closed)
+
+    def ran(self) -> Ran:
+        self._core.forget()
+        metrics = self._core.metrics
+        return Ran(
+            arrivals=tuple(self._arrivals),
+            windows=tuple(self._windows),
+            closings=tuple(self._closings),
+            memory=max(self._memory),
+            sample_bytes=max(self._samples),
+            answered_from=fmean(self._read),
+            results=self._results,
+            kept=1 - metrics.total_shed_rows / max(metrics.total_rows, 1),
+        )
 
 
-def replay_in_turn(data: DataSet, plans: Sequence[Plan], rounds: int) -> list[Ran]:
-    """The same for several queries, in turn, and of each the fastest times."""
+def replay(data: DataSet, plan: Plan) -> Ran:
+    """All windows over time of a data set, one slide after the other."""
+    return in_step(data, [plan])[0]
+
+
+def in_step(data: DataSet, plans: Sequence[Plan]) -> list[Ran]:
+    """The same for several queries, slide by slide: whatever the machine does beside them, it does to all of them."""
+    replays = [_Replay(data, plan) for plan in plans]
+    for number, (end, tuples) in enumerate(slides(data)):
+        for each in replays if number % 2 else reversed(replays):
+            each.step(end, tuples)
+    return [each.ran() for each in replays]
+
+
+def fastest_in_turn(data: DataSet, plans: Sequence[Plan], rounds: int) -> list[Ran]:
+    """Several queries in turn, so that each has the processor's caches for itself, and of each the fastest times."""
     runs: list[list[Ran]] = [[] for _ in plans]
     for _ in range(rounds):
         for found, plan in zip(runs, plans, strict=True):
             found.append(replay(data, plan))
     return [Ran.fastest(found) for found in runs]
+
+
+def fastest_in_step(data: DataSet, plans: Sequence[Plan], rounds: int) -> list[Ran]:
+    """Several queries that differ by little."""
+    return [Ran.fastest(found) for found in zip(*(in_step(data, plans) for _ in range(rounds)), strict=True)]
 
 
 def slides(data: DataSet) -> Iterator[tuple[int, pa.Table]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -59,13 +60,17 @@ class LeafSet:
     def fields(self) -> tuple[Field, ...]:
         return tuple(field for partial in self.partials for field in partial.fields)
 
-    def parts(self) -> list[tuple[Partial, slice]]:
+    def parts(self) -> tuple[tuple[Partial, slice], ...]:
         """Each partial with the slice of the fields that are its own."""
+        return self._parts
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Partial, slice], ...]:
         parts, begin = [], 0
         for partial in self.partials:
             parts.append((partial, slice(begin, begin + len(partial.fields))))
             begin += len(partial.fields)
-        return parts
+        return tuple(parts)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.aggregates.values import of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true
+from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true
 from muntin.sampling.estimated import Estimate
 
 FEW = 64
@@ -95,42 +95,45 @@ class Told:
 
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        approximate = self.approximate
-        if not any_true(approximate):
+        approximate, count = self.approximate, count_true(self.approximate)
+        if not count:
             error, confidence, sampled = np.zeros(len(approximate)), np.ones(len(approximate)), self.size
-        elif all_true(approximate):
+        elif count == len(approximate):
             error, confidence, sampled = self.error, np.full(len(approximate), self.confidence), self.sampled
         else:
             error, confidence = np.where(approximate, self.error, 0.0), np.where(approximate, self.confidence, 1.0)
             sampled = np.where(approximate, self.sampled, self.size)
         columns = {
-            "mode": self._modes(),
+            "mode": self._modes(count),
             "error": pa.array(error, from_pandas=True),
             "confidence": pa.array(confidence),
             "sampled": pa.array(sampled),
             "size": pa.array(self.size),
         }
         if fields.of_sides:
-            columns["low"] = self._side(self.low, fields.of_sides, found)
+            columns["low"] = self._side(self.low, fields.of_sides, found, count)
             alike = self.low is self.high  # all are exact
-            columns["high"] = columns["low"] if alike else self._side(self.high, fields.of_sides, found)
+            columns["high"] = columns["low"] if alike else self._side(self.high, fields.of_sides, found, count)
         return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
 
-    def _modes(self) -> pa.Array:
-        for mode, are_all in ((APPROXIMATE, self.approximate), (self.exactly, ~self.approximate)):
-            if all_true(are_all):
-                return _repeated(mode, len(self.size))
+    def _modes(self, approximate: int) -> pa.Array:
+        if approximate in (0, len(self.size)):
+            return _repeated(APPROXIMATE if approximate else self.exactly, len(self.size))
         return pa.array([self.exactly, APPROXIMATE]).take(pa.array(self.approximate.astype(np.int8)))
 
     def _side(
-        self, bounds: Mapping[str, pa.Array | None], fields: Sequence[pa.Field], found: Mapping[str, pa.Array]
+        self,
+        bounds: Mapping[str, pa.Array | None],
+        fields: Sequence[pa.Field],
+        found: Mapping[str, pa.Array],
+        approximate: int,
     ) -> pa.Array:
         """One side of all intervals; that of an exact answer is the answer."""
         columns = []
         for each in fields:
             if each.name in bounds:
                 bound = _bound(bounds[each.name], len(self.size), each.type)
-                if not all_true(self.approximate):
+                if approximate < len(self.size):
                     bound = picked(bound, of_type(found[each.name], each.type), self.approximate)
                 columns.append(bound)
             else:
