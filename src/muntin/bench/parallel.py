@@ -84,7 +84,7 @@ class Scale:
     sliding: tuple[Sliding, ...]
     """The first is that of the targets."""
     workers: tuple[int, ...]
-    """Besides one and two, for the first of them."""
+    """Besides one and two."""
     chunks: tuple[int, ...]
     """Tuples."""
     rates: tuple[int, ...]
@@ -149,9 +149,10 @@ class _Bench:
 
     def run(self) -> tuple[list[Record], Draw]:
         scale = self._scale
-        of_models = len(COMPARED) * (TWO * (scale.rounds + len(scale.sliding) - 1) + len(scale.workers))
-        others = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + TWO * (scale.rounds + 1) + 6 + 2
-        self._running.steps(2 + of_models + others)
+        others = len(scale.sliding) - 1
+        of_models = len(COMPARED) * (TWO * (scale.rounds + others) + len(scale.workers) * len(scale.sliding))
+        rest = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + TWO * (scale.rounds + 1) + 6 + 2
+        self._running.steps(2 + of_models + rest)
         # The batch that closes the last windows has no rows, and so would not count.
         self._running.spark.conf.set(NO_DATA_BATCHES, "false")
         try:
@@ -192,13 +193,13 @@ class _Bench:
         return records_of.of_function(max(rates[0::2]), max(rates[1::2]))
 
     def _models(self) -> list[Record]:
-        """Figure 11, with one and two workers in turn."""
+        """Figure 11, with one and two workers in turn where there is a target."""
         scale, records = self._scale, []
         for over in scale.sliding:
             folder = self._files(data.even(scale.rate, _lengths(over.size, over.length)))
             runs: dict[tuple[Model, int], Run] = {}
             aimed = over is scale.sliding[0]
-            for workers in [1, TWO] * scale.rounds + list(scale.workers) if aimed else [1, TWO]:
+            for workers in [1, TWO] * (scale.rounds if aimed else 1) + list(scale.workers):
                 for model in COMPARED:
                     what = f"{over.title}: {model}, {workers} worker{'s' * (workers > 1)}"
                     found = self._run(what, folder, Setting(over.window, model, workers, compute=over.fit))
