@@ -157,7 +157,10 @@ def test_ranks_say_what_could_be_otherwise(files: Feed) -> None:
 
 
 def test_a_join_is_scaled_back_from_both_sides(spark: SparkSession, here: Path) -> None:
-    """The number of pairs is exact; sums over them are in their intervals about as often as those say."""
+    """The number of pairs is exact; sums over them are in their intervals about as often as those say.
+
+    That is 95 %, of about 39 windows for each of four seeds: below 88 % it would be by chance once in a thousand times.
+    """
     sides = []
     for name, seed in (("left", 0), ("right", 7)):
         feed = Feed(spark, here / name, SCHEMA)
@@ -167,18 +170,21 @@ def test_a_join_is_scaled_back_from_both_sides(spark: SparkSession, here: Path) 
     pairs = muntin.join(sides[0], right, W.tumbling("20 seconds"), on="k", time="t")
     aggregated = {"pairs": A.count(), "total": A.sum("x"), "mean": A.mean("m"), "few": A.count(where="m < 20")}
     truth = keyed(pairs.agg(**aggregated).to_df().collect(), "k")
-    found = keyed(pairs.shed(rate=0.9).agg(**aggregated).to_df().collect(), "k")
-    assert found.keys() == truth.keys()
-    judged = [place for place in truth if found[place]["quality"]["sampled"] >= 20]
-    assert len(judged) > 20
-    for place, values in found.items():
-        assert values["pairs"] == truth[place]["pairs"]
-    for name in ("total", "mean", "few"):
-        covered = [
-            found[place]["quality"]["low"][name] <= truth[place][name] <= found[place]["quality"]["high"][name]
-            for place in judged
-        ]
-        assert np.mean(covered) > 0.85, name
+    covered: dict[str, list[bool]] = {"total": [], "mean": [], "few": []}
+    for seed in range(4):
+        found = keyed(pairs.shed(rate=0.9, seed=seed).agg(**aggregated).to_df().collect(), "k")
+        assert found.keys() == truth.keys()
+        judged = [place for place in truth if found[place]["quality"]["sampled"] >= 20]
+        assert len(judged) > 20
+        for place, values in found.items():
+            assert values["pairs"] == truth[place]["pairs"]
+        for name, each in covered.items():
+            each += [
+                found[place]["quality"]["low"][name] <= truth[place][name] <= found[place]["quality"]["high"][name]
+                for place in judged
+            ]
+    for name, each in covered.items():
+        assert np.mean(each) > 0.88, name
 
 
 def slowly(table: pa.Table) -> pa.Table:
