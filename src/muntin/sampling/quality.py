@@ -84,8 +84,7 @@ class Told:
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Told:
-        nothing: dict[str, pa.Array | None] = {}
-        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size, nothing, nothing)
+        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size)
 
     @classmethod
     def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
@@ -112,8 +111,8 @@ class Told:
         }
         if fields.of_sides:
             columns["low"] = self._side(self.low, fields.of_sides, found, count)
-            alike = self.low is self.high  # all are exact
-            columns["high"] = columns["low"] if alike else self._side(self.high, fields.of_sides, found, count)
+            # Where all are exact, both sides are the answers.
+            columns["high"] = self._side(self.high, fields.of_sides, found, count) if count else columns["low"]
         return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
 
     def _modes(self, approximate: int) -> pa.Array:
