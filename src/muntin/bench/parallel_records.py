@@ -10,8 +10,6 @@ from muntin.bench.report import Record, ms
 from muntin.workers.policy import Model
 
 TWO_BY_ONE, AGNOSTIC_BY_ACTIVE, UNDER_SKEW = 1.8, 0.95, 1.2
-OF_GAIN = 0.9
-"""Where there is less to gain under skew than the target, so much of it is asked for."""
 AUTOMATIC = 0
 """Among the sizes of chunks: the one that Muntin chooses."""
 
@@ -143,7 +141,7 @@ def of_skew(title: str, runs: Mapping[Model, Run], sizes: Sequence[Sequence[int]
         rows_per_s=None,
         baseline=active.overall,
         ratio=agnostic.overall / active.overall,
-        target=min(UNDER_SKEW, OF_GAIN * dealt / best),
+        target=UNDER_SKEW,
         baseline_name="results/s active",
         note=f"agnostic {agnostic.overall:.2f} results/s, active {active.overall:.2f}; windows of {min(tuples):,} to "
         f"{max(tuples):,} quotes, of which the busier active worker has {dealt / sum(tuples):.0%}, where "
