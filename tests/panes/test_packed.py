@@ -98,6 +98,17 @@ def test_version_1_is_read() -> None:
     assert packed.unpack(PLAN.layout, older).keys == packed.unpack(PLAN.layout, VALUE).keys
 
 
+def test_equal_counts_are_written_once() -> None:
+    plan = make_plan([sliding(10, 5)], names=["count", "count_x", "mean_n"])
+    full = lift(plan, [row(i, x=1.0, n=i) for i in range(40)])
+    empty = lift(plan, [row(i, x=1.0 if i % 2 else None, n=i) for i in range(40)])
+    assert len(set(map(id, full.leaves[0].state))) == len(full.leaves[0].state)
+    for table, fewer in ((full, True), (empty, False)):
+        back = packed.unpack(plan.layout, packed.pack(table)).leaves[0].state
+        assert [column.tolist() for column in back] == [column.tolist() for column in table.leaves[0].state]
+        assert (back[0] is back[1]) == fewer
+
+
 def test_a_newer_version_says_what_to_do() -> None:
     newer = VALUE[:4] + struct.pack("<H", packed.FORMAT_VERSION + 1) + VALUE[6:]
     with pytest.raises(StateError, match=NEWER):

@@ -446,10 +446,11 @@ def test_sampling_pauses_while_it_is_of_no_use_and_begins_again() -> None:
     assert modes[-1] == "approximate"
 
 
-def test_sampling_pauses_while_there_are_more_groups_than_tuples_in_the_budget() -> None:
-    """Forty groups, and a budget of thirty tuples; then three of them."""
+@pytest.mark.parametrize(("slide", "begun"), [(20, 0), (10, 3)])
+def test_sampling_pauses_while_there_are_more_groups_than_tuples_in_the_budget(slide: int, begun: int) -> None:
+    """Forty groups, and a budget of thirty tuples; then three of them. The panes have forty, or twenty each."""
     allowed = policy(30, 0.3, 0.95, incremental=False)
-    plan = make_plan([sliding(20, 20)], ("k",), ["median_x", "mean_x"], streaming=True, approximation=allowed)
+    plan = make_plan([sliding(20, slide)], ("k",), ["median_x", "mean_x"], streaming=True, approximation=allowed)
     stream, sampled, modes = Stream(plan), [], []
     for start in range(0, 20 * 60, 20):
         groups = 40 if start < 400 else 3
@@ -458,7 +459,8 @@ def test_sampling_pauses_while_there_are_more_groups_than_tuples_in_the_budget()
         modes += [{values["quality"]["mode"] for _, values in found}] * bool(found)
         sampled.append(stream.total("sample_tuples"))
     assert modes[:19] == [{"exact"}] * 19
-    assert not any(sampled[2:20])
+    assert all(sampled[:begun])
+    assert not any(sampled[begun:20])
     assert {"approximate"} in modes[19:24]
     assert modes[-1] == {"approximate"}
 

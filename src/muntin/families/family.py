@@ -99,6 +99,11 @@ class Family(ABC):
     settles = False
     """Whether it needs tuples in their final order: they wait, as they are, until they are settled."""
 
+    @cached_property
+    def bounds(self) -> dict[str, Bound]:
+        """The aggregates by their names."""
+        return {output.name: output.bound for output in self.outputs}
+
     def own(self, table: PaneTable) -> tuple[Leaves, ...]:
         """Its leaves."""
         return table.leaves[self.first_set : self.first_set + len(self.leaf_sets)]

@@ -26,12 +26,15 @@ from muntin.panes.integers import Distances, is_shortened, restored, shortened
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 
-FORMAT_VERSION = 2
-"""Since version 2 chunks share values of the state; those of version 1 are read as they are."""
+FORMAT_VERSION = 3
+"""Since version 2 chunks share values of the state; since version 3 equal counts of leaves are written once. States of
+earlier versions are read as they are."""
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 PLAIN = pa.ipc.IpcWriteOptions()
+_SAME = b"same"
+"""In the schema of leaves: for every field of their state, which of the columns that were written it is."""
 _CHUNK = struct.Struct("<8sQ")
 """Before a chunk, within what the checksum covers: its codec, nothing if it has none, and its size without one."""
 
@@ -160,13 +163,30 @@ def unpack_header(sealed: bytes) -> dict[str, Any]:
 
 
 def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
-    names = ["key", "time", *(f"s{i}" for i in range(len(leaves.state)))]
-    return _narrowed([leaves.key, leaves.time, *leaves.state], names, distances="if narrower")
+    """Where nothing is null, the counts that several aggregates need are the same: these are written once."""
+    written: list[Array] = []
+    same: list[int] = []
+    for column in leaves.state:
+        at = next((i for i, other in enumerate(written) if _are_equal(column, other)), len(written))
+        same.append(at)
+        if at == len(written):
+            written.append(column)
+    names = ["key", "time", *(f"s{i}" for i in range(len(written)))]
+    batch = _narrowed([leaves.key, leaves.time, *written], names, distances="if narrower")
+    return batch if len(written) == len(same) else batch.replace_schema_metadata({_SAME: json.dumps(same)})
+
+
+def _are_equal(column: Array, other: Array) -> bool:
+    """Of integers; most that differ do so at once."""
+    if not column.dtype == other.dtype == np.int64 or (len(column) and column[0] != other[0]):
+        return False
+    return np.array_equal(column, other)
 
 
 def _leaves(batch: pa.RecordBatch) -> Leaves:
-    key, time, *state = (_widened(batch, i) for i in range(batch.num_columns))
-    return Leaves(key, time, tuple(state))
+    key, time, *written = (_widened(batch, i) for i in range(batch.num_columns))
+    same = (batch.schema.metadata or {}).get(_SAME)
+    return Leaves(key, time, tuple(written if same is None else (written[at] for at in json.loads(same))))
 
 
 def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:

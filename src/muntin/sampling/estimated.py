@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,13 @@ from muntin.whole.quantiles import Quantiles
 
 COUNT, VARIANCE, MEAN = "count", "variance", "mean"
 """Running statistics of the values that an aggregate is of."""
+Statistics: TypeAlias = Mapping[str, Float64Array]
+"""Those by their names, of some windows."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Windows, and what is known of them without a look at their tuples."""
+    """Windows, and their samples."""
 
     held: Held
     """Their samples."""
@@ -45,7 +47,6 @@ class Seen:
     """How many tuples are in the window."""
     complete: BoolArray
     """Whether the sample is all there is."""
-    statistics: Mapping[str, Float64Array]
     confidence: float
     allowed: float
     """The error that the user allows."""
@@ -79,14 +80,15 @@ class Estimator(ABC):
         """The columns that the sample must have."""
 
     @abstractmethod
-    def estimate(self, seen: Seen) -> Estimate: ...
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
+        """What it says of windows; the statistics are those that it needs, of all tuples of each."""
 
     @abstractmethod
     def explained(self, policy: Approximation) -> str:
         """What the error means, in words."""
 
     def foreseen(
-        self, sampled: Int64Array, size: Int64Array, statistics: Mapping[str, Float64Array], policy: Approximation
+        self, sampled: Int64Array, size: Int64Array, statistics: Statistics, policy: Approximation
     ) -> Float64Array:
         """What the error of each window is at least, before its sample of so many tuples is drawn."""
         return np.zeros(len(size))
@@ -96,7 +98,7 @@ class Estimator(ABC):
         return 1
 
     @abstractmethod
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         """How large a sample would do, for each of some windows, as far as can be told: for a budget found online."""
 
 
@@ -115,10 +117,10 @@ class OfWhole(Estimator):
 class QuantileEstimator(OfWhole):
     """The error is that of the rank; the interval is between two values of the sample, whatever the distribution."""
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         assert isinstance(self.whole, Quantiles)
         chosen = seen.held.chosen(self.whole.column, self.whole.where)
-        size = seen.statistics[COUNT].astype(np.int64)
+        size = statistics[COUNT].astype(np.int64)
         several = self.whole.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
         n = chosen.as_good_as
@@ -138,7 +140,7 @@ class QuantileEstimator(OfWhole):
         return f"the error is that of the rank; {enough}"
 
     def foreseen(
-        self, sampled: Int64Array, size: Int64Array, statistics: Mapping[str, Float64Array], policy: Approximation
+        self, sampled: Int64Array, size: Int64Array, statistics: Statistics, policy: Approximation
     ) -> Float64Array:
         assert isinstance(self.whole, Quantiles)
         counting = statistics[COUNT].astype(np.int64)
@@ -153,7 +155,7 @@ class QuantileEstimator(OfWhole):
         confidence = 1 - (1 - policy.confidence) / len(several)
         return max(tuples_needed(each, policy.error, confidence) for each in several)
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         count = self.least(policy)
         share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count at all
         return np.asarray(np.ceil(count / share), dtype=np.int64)
@@ -165,27 +167,20 @@ def _order_interval(
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
     n = chosen.sizes
     sizes, back = distinct(n)
-    edges = [quantile_interval(each, probability, confidence) for each in sizes]
-    low, high = (np.array([edge[side] for edge in edges])[back] for side in (0, 1))
+    sides = np.array([quantile_interval(each, probability, confidence) for each in sizes])[back].T
     complete = n == size
     if any_true(complete):
         exact = (n - 1) * probability
-        low = np.where(complete, np.floor(exact).astype(np.int64), low)
-        high = np.where(complete, np.ceil(exact).astype(np.int64), high)
-    both = _values_at(chosen, np.concatenate([low, high]))
-    return both[: len(n)], both[len(n) :]
-
-
-def _values_at(chosen: Chosen, place: Int64Array) -> Float64Array:
-    """The values at places in the order of each window, of all windows once or several times; NaN for no place."""
-    sizes = chosen.sizes
-    windows = np.resize(np.arange(len(sizes)), len(place))
-    there = (place >= 0) & (place < sizes[windows])
+        sides = np.where(complete, np.array([np.floor(exact), np.ceil(exact)], dtype=np.int64), sides)
+    there = (sides >= 0) & (sides < n)
+    every = np.arange(len(n))
     if all_true(there):
-        return chosen.numbers[chosen.kth(windows, place)]
-    found = np.full(len(place), np.nan)
-    found[there] = chosen.numbers[chosen.kth(windows[there], place[there])]
-    return found
+        low, high = chosen.numbers[chosen.kth(every, sides)]
+        return low, high
+    found = np.full(sides.shape, np.nan)
+    windows = np.broadcast_to(every, sides.shape)
+    found[there] = chosen.numbers[chosen.kth(windows[there], sides[there])]
+    return found[0], found[1]
 
 
 @dataclass(frozen=True)
@@ -195,9 +190,9 @@ class FrequencyEstimator(OfWhole):
     k: int
     as_list: bool
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         chosen = seen.held.chosen(self.whole.column, self.whole.where)
-        size = seen.statistics[COUNT]
+        size = statistics[COUNT]
         most = most_frequent(chosen, self.k + 1)
         error = missed_share(chosen, most, chosen.sizes >= size, self.k, self.as_list, seen.confidence)
         if not self.as_list:
@@ -212,7 +207,7 @@ class FrequencyEstimator(OfWhole):
     def explained(self, policy: Approximation) -> str:
         return "the error is by what share of the window a more frequent value may have been missed"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
 
 
@@ -222,7 +217,7 @@ class DistinctEstimator(OfWhole):
 
     distinct: ClassVar[bool] = True
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         assert seen.largest_priority is not None
         known = seen.largest_priority >= 1  # nothing was left out
         told = estimators.distinct(np.where(known, 1.0, seen.largest_priority), seen.sampled, seen.confidence)
@@ -234,7 +229,7 @@ class DistinctEstimator(OfWhole):
     def explained(self, policy: Approximation) -> str:
         return "the error is relative; the distinct values with the smallest random priorities are kept"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([1 << 30]), policy.confidence)[0]
         return np.full(len(size), int(np.ceil((1.1 * deviate / policy.error) ** 2)) + 8)
 
@@ -261,20 +256,20 @@ class MeanEstimator(Estimator):
     def inputs(self) -> tuple[str, ...]:
         return (self.column,) if self.where is None else (self.column, self.where)
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         chosen = seen.held.chosen(self.column, self.where)
-        n, size = chosen.sizes, seen.statistics[COUNT].astype(np.int64)
+        n, size = chosen.sizes, statistics[COUNT].astype(np.int64)
         summed = np.zeros(len(n))
         held = np.flatnonzero(n)
         with np.errstate(invalid="ignore", over="ignore"):  # of infinities: then there is no error to speak of
             if len(held):
                 summed[held] = np.add.reduceat(chosen.numbers, chosen.begin[held])
             mean = summed / np.where(n > 0, n, np.nan)
-            scatter = seen.statistics[VARIANCE] * size / np.maximum(size - 1, 1)
+            scatter = statistics[VARIANCE] * size / np.maximum(size - 1, 1)
         of = estimators.total if self.total else estimators.mean
         interval = of(mean, scatter, n, size, seen.confidence)
         with np.errstate(invalid="ignore", divide="ignore"):
-            truth = seen.statistics[MEAN] * (size if self.total else 1)
+            truth = statistics[MEAN] * (size if self.total else 1)
             half = interval.high - interval.value
             error = np.where(half == 0, 0.0, half / np.abs(truth))
         error = np.where((n > 0) & ~np.isnan(error), error, np.inf)
@@ -283,7 +278,7 @@ class MeanEstimator(Estimator):
     def explained(self, policy: Approximation) -> str:
         return "the error is relative, and goes with the variance of the window"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             first = (deviate / policy.error) ** 2 * statistics[VARIANCE] / statistics[MEAN] ** 2
@@ -302,18 +297,18 @@ class CountEstimator(Estimator):
     def inputs(self) -> tuple[str, ...]:
         return tuple(each for each in (self.column, self.where) if each is not None)
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         matching = seen.held.matching(() if self.column is None else (self.column,), self.where)
         interval = estimators.count(matching, seen.sampled, seen.size, seen.confidence)
         # As with means: how far off a sample is likely to be is told from the share that the panes know.
-        share = seen.statistics[COUNT] / np.maximum(seen.size, 1)
+        share = statistics[COUNT] / np.maximum(seen.size, 1)
         likely = estimators.count(seen.sampled * share, seen.sampled, seen.size, seen.confidence)
         return _estimate(interval, likely.relative_error, nothing=seen.size < 0, integer=True)
 
     def explained(self, policy: Approximation) -> str:
         return "the error is relative, and goes with the share of tuples that count"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
         share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
         return _finite(1.2 * (deviate / policy.error) ** 2 * (1 - share) / share, size)
@@ -345,7 +340,7 @@ class CustomEstimator(Estimator):
     def inputs(self) -> tuple[str, ...]:
         return self.columns if self.where is None else (*self.columns, self.where)
 
-    def estimate(self, seen: Seen) -> Estimate:
+    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         counts = seen.held.mask(self.columns, self.where)
         count = len(seen.sampled)
         told: list[Any] = [None] * count
@@ -355,7 +350,7 @@ class CustomEstimator(Estimator):
             matching = np.arange(within.start, within.stop)
             chosen = pa.array(matching if counts is None else matching[counts[within]])
             given = {name: self.as_numpy(seen.held.tuples.columns.column(name).take(chosen)) for name in self.columns}
-            share = int(seen.statistics[COUNT][window])
+            share = int(statistics[COUNT][window])
             told[window], error[window], low[window], high[window] = self.told(given, share, seen.confidence)
         if pa.types.is_floating(self.result):
             answers = pa.array([None if each is None else float(each) for each in told]).cast(self.result)
@@ -377,5 +372,5 @@ class CustomEstimator(Estimator):
     def explained(self, policy: Approximation) -> str:
         return "the error is what its own estimate says"
 
-    def needed(self, policy: Approximation, size: Float64Array, statistics: Mapping[str, Float64Array]) -> Int64Array:
+    def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         raise AssertionError("a budget cannot be found for an estimate that only its user understands")

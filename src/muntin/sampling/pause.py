@@ -5,7 +5,8 @@ that nobody reads. Two things tell that:
 
 - The sizes of windows alone, as with a quantile for which the budget is too small. Then nothing is sampled until
   windows close that a sample could answer. For that, sizes are looked at again once windows have become smaller, and
-  now and then.
+  now and then. If a pane of what arrives first has more groups than the budget has tuples, nothing is sampled from the
+  start.
 - `PATIENCE` batches in a row in which no sample was good enough. Then nothing is sampled for as long as those took,
   then for twice as long, up to `LONGEST` times; in between, it is tried again.
 
@@ -59,6 +60,15 @@ class Pause:
     def decode(cls, looked_at: Mapping[str, float] | None = None, **others: Any) -> Pause:
         """From what a header says; one that was written by an earlier version says less."""
         return cls(looked_at=Contents(**looked_at or {}), **others)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing has been tried yet."""
+        return self.tried_from is None
+
+    def from_the_start(self, now: int, groups: int) -> Pause:
+        """One before anything is tried, for a pane has so many groups."""
+        return replace(self, tried_from=now, until=WHILE_SIZES_SAY_SO, looked_at=Contents(groups=groups))
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until

@@ -14,8 +14,8 @@ from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true
 from muntin.sampling.estimated import Estimate
 
-FEW = 64
-"""Windows of which the modes are kept: they come again and again."""
+MANY = 1 << 14
+"""Up to so many windows, what is the same of all of them is kept at hand."""
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
 
 
@@ -29,12 +29,8 @@ class Judged:
     good: BoolArray
     """Whether that is within what the user allows."""
     sampled: Int64Array
-    complete: BoolArray
-    """Whether a good sample is all there is."""
-
-    @property
-    def approximate(self) -> BoolArray:
-        return self.good & ~self.complete
+    approximate: BoolArray
+    """Whether it is good, and not all there is."""
 
 
 def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
@@ -94,31 +90,25 @@ class Told:
 
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        approximate, count = self.approximate, count_true(self.approximate)
+        approximate, count, length = self.approximate, count_true(self.approximate), len(self.size)
+        size = pa.array(self.size)
         if not count:
-            error, confidence, sampled = np.zeros(len(approximate)), np.ones(len(approximate)), self.size
-        elif count == len(approximate):
-            error, confidence, sampled = self.error, np.full(len(approximate), self.confidence), self.sampled
+            mode, error, confidence = (_repeated(each, length) for each in (self.exactly, 0.0, 1.0))
+            sampled = size
+        elif count == length:
+            mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
+            error, sampled = pa.array(self.error, from_pandas=True), pa.array(self.sampled)
         else:
-            error, confidence = np.where(approximate, self.error, 0.0), np.where(approximate, self.confidence, 1.0)
-            sampled = np.where(approximate, self.sampled, self.size)
-        columns = {
-            "mode": self._modes(count),
-            "error": pa.array(error, from_pandas=True),
-            "confidence": pa.array(confidence),
-            "sampled": pa.array(sampled),
-            "size": pa.array(self.size),
-        }
+            mode = pa.array([self.exactly, APPROXIMATE]).take(pa.array(approximate.astype(np.int8)))
+            error = pa.array(np.where(approximate, self.error, 0.0), from_pandas=True)
+            confidence = pa.array(np.where(approximate, self.confidence, 1.0))
+            sampled = pa.array(np.where(approximate, self.sampled, self.size))
+        columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
         if fields.of_sides:
             columns["low"] = self._side(self.low, fields.of_sides, found, count)
             # Where all are exact, both sides are the answers.
             columns["high"] = self._side(self.high, fields.of_sides, found, count) if count else columns["low"]
         return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
-
-    def _modes(self, approximate: int) -> pa.Array:
-        if approximate in (0, len(self.size)):
-            return _repeated(APPROXIMATE if approximate else self.exactly, len(self.size))
-        return pa.array([self.exactly, APPROXIMATE]).take(pa.array(self.approximate.astype(np.int8)))
 
     def _side(
         self,
@@ -140,19 +130,16 @@ class Told:
         return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _repeated(text: str, times: int) -> pa.Array:
-    return _few(text, times) if times <= FEW else _made(text, times)
+def _repeated(value: str | float, times: int) -> pa.Array:
+    """As `pa.repeat`. The same few come again and again, and to make them takes as long as all else that is told."""
+    if times > MANY:
+        return pa.repeat(value, times)
+    return _longer(value, max(times - 1, 0).bit_length()).slice(0, times)
 
 
-@lru_cache(maxsize=4 * FEW)
-def _few(text: str, times: int) -> pa.Array:
-    return _made(text, times)
-
-
-def _made(text: str, times: int) -> pa.Array:
-    """As `pa.repeat`, which takes longer than all else that is told of a few windows."""
-    offsets = np.arange(times + 1, dtype=np.int32) * np.int32(len(text))
-    return pa.StringArray.from_buffers(times, pa.py_buffer(offsets), pa.py_buffer(text.encode() * times))
+@lru_cache(maxsize=128)
+def _longer(value: str | float, bits: int) -> pa.Array:
+    return pa.repeat(value, 1 << bits)
 
 
 def _bound(bound: pa.Array | None, length: int, kind: pa.DataType) -> pa.Array:

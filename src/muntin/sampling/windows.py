@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -200,16 +200,15 @@ class ApproximateWindows:
         """Estimates where they are good enough, and exact answers for the rest."""
         judged = self._judged(family, asked)
         exact = np.flatnonzero(~judged.good)
-        holistic = {output.name for output in family.outputs if output.bound.whole is not None}
         computed: Mapping[str, pa.Array] = {}
-        if len(exact) and holistic:
+        if len(exact) and any(bound.whole is not None for bound in family.bounds.values()):
             assert self._whole is not None
             computed = self._whole.values(family, asked.answers.take(exact))
         found = {**asked.known}
         for name, estimate in judged.estimates.items():
-            kind = next(output.bound.result for output in family.outputs if output.name == name)
-            estimates = of_type(estimate.values, kind)
-            if name not in holistic:  # what panes know exactly anyway is told exactly where the sample has no error
+            bound = family.bounds[name]
+            estimates = of_type(estimate.values, bound.result)
+            if bound.whole is None:  # what panes know exactly anyway is told exactly where the sample has no error
                 found[name] = picked(estimates, asked.known[name], judged.approximate)
             else:
                 found[name] = _with_others(estimates, computed.get(name), judged.good)
@@ -234,13 +233,13 @@ class ApproximateWindows:
         estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
             of = seen[self._sampling.spec_of(estimator)]
-            estimates[name] = estimator.estimate(replace(of, statistics=self._statistics(name, asked.known)))
+            estimates[name] = estimator.estimate(of, self._statistics(name, asked.known))
             errors.append(self._combined(estimates[name].error, asked))
         error = reduce(np.maximum, errors, np.zeros(1))[asked.window]
         good = error <= self._policy.error
         complete = reduce(np.logical_and, (each.complete for each in seen), good)
         sampled = np.minimum(sum(each.sampled for each in seen), size)
-        return Judged(estimates, error, good, sampled, complete)
+        return Judged(estimates, error, good, sampled, good & ~complete)
 
     def _statistics(self, name: str, known: Mapping[str, pa.Array]) -> dict[str, Float64Array]:
         """The running statistics of an aggregate, which the panes of each window know."""
@@ -284,7 +283,7 @@ def _seen(drawn: Drawn, size: Int64Array, policy: Approximation) -> Seen:
         complete = drawn.sizes < drawn.most
         share = (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64
         largest = np.where(complete, 1.0, np.minimum(share, 1 - 1e-16))
-    return Seen(held, drawn.sizes, size, complete, {}, policy.confidence, policy.error, largest)
+    return Seen(held, drawn.sizes, size, complete, policy.confidence, policy.error, largest)
 
 
 def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:

@@ -50,11 +50,13 @@ class WindowStage:
         closed = self.store.header.marks
         arrived = list(arrived)
         now = self._now(arrived, closed, watermark)
-        pause = self.store.header.pause
-        paused = pause.is_on(now.settled)
-        now = replace(now, waits=paused and self.plan.samples and not self.plan.settles)
         arrived_table, counted, late = self._take_in(arrived, closed)
         yield from late
+        pause = self.store.header.pause
+        if pause.is_first and (groups := crowd(self.plan, arrived_table)):
+            pause = pause.from_the_start(now.settled, groups)
+        paused = pause.is_on(now.settled)
+        now = replace(now, waits=paused and self.plan.samples and not self.plan.settles)
         taken = absorb(self.plan, before, arrived_table, closed, now)
         table, added, samples = None, None, None
         falls_back = self.store.header.falls_back
@@ -165,6 +167,16 @@ class WindowStage:
             metrics.tuples = 0 if table.tuples is None else len(table.tuples)
         metrics.hot_bytes = 0 if table is None else table.nbytes
         metrics.cache_hits, metrics.cache_misses = int(self.store.cache_hit), int(not self.store.cache_hit)
+
+
+def crowd(plan: Plan, arrived: PaneTable | None) -> int:
+    """The groups of the fullest pane, if the budget has fewer tuples: no window over it is answered from a sample."""
+    if arrived is None or plan.sampling is None or plan.over_time is None or len(plan.families) > 1 or not plan.keys:
+        return 0
+    (panes, *_) = plan.over_time.own(arrived)
+    _, groups = np.unique(panes.time, return_counts=True)
+    most = int(groups.max(initial=0))
+    return 0 if plan.sampling.holds_groups(most, int(arrived.keys.nbytes)) else most
 
 
 def whole_windows(

@@ -31,7 +31,7 @@ class WaveletMatrix:
 
     def kth(self, begin: Int64Array, end: Int64Array, k: Int64Array) -> Int64Array:
         """The k-th smallest element (from 0) of each range `[begin, end)`; `k` is within the range."""
-        value = np.zeros(len(k), dtype=np.int64)
+        value = np.zeros_like(k)
         for bit, went_left in self._levels:
             left_begin, left_end = went_left[begin], went_left[end]
             lefts = left_end - left_begin

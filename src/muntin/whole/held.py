@@ -136,7 +136,7 @@ class Chosen:
         return WaveletMatrix(rank, int(self.position.max(initial=0)) + 1)
 
     def kth(self, windows: Int64Array, k: Int64Array) -> Int64Array:
-        """The tuple with the k-th smallest value, from 0, of each of these windows."""
+        """The tuple with the k-th smallest value, from 0, of each of these windows; `k` may have several rows."""
         begin = self.begin[windows]
         if self.one_per_key:
             return np.asarray(self.by_value[begin + k])
