@@ -19,10 +19,12 @@ from muntin.errors import MuntinError
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
+@lru_cache(maxsize=256)
 def is_integer(kind: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(kind))
 
 
+@lru_cache(maxsize=256)
 def is_number(kind: pa.DataType) -> bool:
     return is_integer(kind) or bool(pa.types.is_floating(kind))
 
