@@ -113,8 +113,11 @@ class Plan:
         if hidden or sampling is not None or measures_drift:
             size = CountAggregate(None, None).bind(types, None, types[time])
             aggregates = {**aggregates, sampling_plan.SIZE: size, **hidden}
+        later = {sampling_plan.SIZE, *hidden} if shedding is None else shedding_plan.later(aggregates)
+        if measures_drift:
+            later -= {sampling_plan.SIZE}
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
-        layout, families = lay_out(keys, of_tuples, windows, aggregates, stored, sampled, shedding is not None)
+        layout, families = lay_out(keys, of_tuples, windows, aggregates, stored, sampled, shedding is not None, later)
         return cls(
             time,
             tuple(windows),

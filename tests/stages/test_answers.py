@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.arrays import expand
+from muntin.families import leaf_index
 from muntin.families import time as time_family
 from muntin.families.family import NEVER_MORE
 from muntin.families.leaf_index import LeafIndex
@@ -183,15 +184,20 @@ def test_new_windows(windows: list[PaneWindow], leaves: set[tuple[int, int]], fi
     assert list(zip(*(column.tolist() for column in found), strict=True)) == sorted(expected)
 
 
+QUERIES = st.lists(st.tuples(st.integers(0, 5), FAR, st.integers(0, 40)), max_size=10)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), FAR), max_size=30),
-    st.lists(st.tuples(st.integers(0, 3), FAR, st.integers(0, 40)), max_size=10),
+    QUERIES | QUERIES.map(lambda queries: [(key, *queries[0][1:]) for key, *_ in queries]),
+    st.sampled_from([0, 64]),
 )
-def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int, int]]) -> None:
+def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int, int]], few: int) -> None:
     leaves.sort()
     table = np.array(leaves, dtype=np.int64).reshape(-1, 2)
     key, start, length = np.array(queries, dtype=np.int64).reshape(-1, 3).T
-    begin, end = LeafIndex(table[:, 0], table[:, 1]).ranges(key, start, start + length)
+    with patch.object(leaf_index, "FEW", few):
+        begin, end = LeafIndex(table[:, 0], table[:, 1]).ranges(key, start, start + length)
     for (k, t, size), b, e in zip(queries, begin.tolist(), end.tolist(), strict=True):
         assert leaves[b:e] == [(key, time) for key, time in leaves if key == k and t <= time < t + size]
 

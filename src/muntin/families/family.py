@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.partial import Partial
 from muntin.aggregates.values import of_type, viewed
 from muntin.arrays import BoolArray, Int64Array, State
+from muntin.families.parts import Parts
 from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
@@ -42,6 +42,8 @@ class Output:
     slots: tuple[tuple[int, slice], ...]
     optional: bool = False
     """Whether the first field of its slot says if any tuple counts."""
+    later: bool = False
+    """Whether it is hidden, and only computed for windows that it is asked of, where those are over panes of time."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ class Answers:
             None if edges is None else (edges[0][chosen], edges[1][chosen]) for edges in (self.from_end, self.tuples)
         )
         return Answers(model, window, key, start, end, partial, from_end, tuples)
+
+
+Later: TypeAlias = Callable[[Answers], dict[str, pa.Array]]
+"""The outputs that were not computed at once, for some of the windows."""
 
 
 @dataclass(frozen=True)
@@ -208,24 +214,20 @@ class TupleFamily(Family):
             return
         order = np.lexsort((answers.key, answers.start, answers.end))
         used = self._used_parts
-        in_tree = LeafSet(tuple(partial for partial, _ in used))
-        state = self.own(table)[0].state
         tree = None
         if used:
-            in_order = tuple(column for _, fields in used for column in state[fields])
-            leaves, begin, end = pieces(in_order, in_tree.reduce, begin, end)
-            tree = FlatTree(leaves, in_tree.combine, int((end - begin).max()))
+            state = used.state(self.own(table)[0].state)
+            leaves, begin, end = pieces(state, used.leaf_set.reduce, begin, end)
+            tree = FlatTree(leaves, used.leaf_set.combine, int((end - begin).max()))
         for first in range(0, len(order), MOST_ANSWERS):
             chosen = order[first : first + MOST_ANSWERS]
-            combined = () if tree is None else tree.ranges(begin[chosen], end[chosen])
-            parts = {fields.start: combined[new] for (_, fields), (_, new) in zip(used, in_tree.parts(), strict=True)}
+            parts = {} if tree is None else used.by_field(tree.ranges(begin[chosen], end[chosen]))
             yield self.results(plan, table, answers.take(chosen), parts, whole)
 
     @cached_property
-    def _used_parts(self) -> list[tuple[Partial, slice]]:
+    def _used_parts(self) -> Parts:
         """The partials that aggregates need: what a family notes for itself has no place in the tree."""
-        used = {fields.start for output in self.outputs for _, fields in output.slots}
-        return [(partial, fields) for partial, fields in self.leaf_set.parts() if fields.start in used]
+        return Parts.of(self.leaf_set, {fields.start for output in self.outputs for _, fields in output.slots})
 
     def results(
         self,
@@ -287,10 +289,11 @@ def told(
     answers: Answers,
     lowered_values: Mapping[str, pa.Array],
     whole: WholeWindows | None,
+    later: Later | None = None,
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
     answers, lowered_values = _with_all(plan, answers, lowered_values)
-    batch = _told(plan, table, family, answers, lowered_values, whole)
+    batch = _told(plan, table, family, answers, lowered_values, whole, later or _nothing_later)
     return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
 
 
@@ -301,6 +304,7 @@ def _told(
     answers: Answers,
     lowered_values: Mapping[str, pa.Array],
     whole: WholeWindows | None,
+    later: Later,
 ) -> pa.RecordBatch:
     if not len(answers.key):  # none of the windows has all that is required
         return pa.record_batch([pa.array([], field.type) for field in plan.result_schema], schema=plan.result_schema)
@@ -313,11 +317,15 @@ def _told(
         return result_batch(plan, table, answers.take(windows), rows)
     estimated = whole.shed or whole.approximate
     if estimated is not None:
-        found = estimated.values(family, answers, lowered_values)
+        found = estimated.values(family, answers, lowered_values, later)
         told_values = [found[output.name] for output in plan.outputs]
         return result_batch(plan, table, answers, [*told_values, found["quality"]])
     values = {**lowered_values, **whole.values(family, answers)}
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
+
+
+def _nothing_later(answers: Answers) -> dict[str, pa.Array]:
+    return {}
 
 
 def _with_all(plan: Plan, answers: Answers, values: Mapping[str, pa.Array]) -> tuple[Answers, Mapping[str, pa.Array]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -31,11 +31,13 @@ def lay_out(
     applied: Sequence[str] | None = None,
     sampled: Sequence[str] | None = None,
     weighed: bool = False,
+    later: Collection[str] = (),
 ) -> tuple[Layout, tuple[Family, ...]]:
     """Every window in the family of its kind, and every family behind the leaf sets of those before it.
 
     `applied` are the columns that a function of whole windows gets, if there is one; `sampled` those that samples have,
-    if there are samples. Tuples that are `weighed` stand for others, which were shed.
+    if there are samples. Tuples that are `weighed` stand for others, which were shed. The aggregates `later` are only
+    computed for the windows that they are asked of.
     """
     families: list[Family] = []
     numbered = list(enumerate(windows))
@@ -45,7 +47,7 @@ def lay_out(
 
     panes = [each for each in numbered if isinstance(each[1], PaneWindow)]
     if panes:
-        families.append(TimeFamily(tuple(panes), place(), *_over_panes(aggregates, place())))
+        families.append(TimeFamily(tuple(panes), place(), *_over_panes(aggregates, place(), later)))
     for each in numbered:
         if isinstance(each[1], SessionWindow):
             leaf_sets, outputs = _over_tuples(aggregates, place(), session=True)
@@ -73,7 +75,9 @@ def lay_out(
     return layout, tuple(families)
 
 
-def _over_panes(aggregates: Mapping[str, Bound], first: int) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
+def _over_panes(
+    aggregates: Mapping[str, Bound], first: int, later: Collection[str]
+) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
     """Share the built-in partials between aggregates; give every custom one leaves of its own."""
     shared: list[Partial] = [ROW_COUNT]
     own: list[CustomPartial] = []
@@ -94,7 +98,7 @@ def _over_panes(aggregates: Mapping[str, Bound], first: int) -> tuple[tuple[Leaf
                 next_own += 1
             else:
                 slots.append((first, where[partial]))
-        outputs.append(Output(name, bound, tuple(slots)))
+        outputs.append(Output(name, bound, tuple(slots), later=name in later))
     return leaf_sets, tuple(outputs)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array, State, all_true, expand
-from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, lowered, result_batch, told
+from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Output, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
+from muntin.families.parts import Parts
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
@@ -35,6 +36,27 @@ class TimeFamily(Family):
     @cached_property
     def grid(self) -> PaneGrid:
         return PaneGrid.of(self.models)
+
+    def asked(self, later: bool) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
+        """The decomposable aggregates that are computed at once, or later, and what they need of each leaf set."""
+        return self._asked_later if later else self._asked_at_once
+
+    @cached_property
+    def _asked_at_once(self) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
+        return self._asked(False)
+
+    @cached_property
+    def _asked_later(self) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
+        return self._asked(True)
+
+    def _asked(self, later: bool) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
+        outputs = tuple(each for each in self.outputs if each.bound.whole is None and each.later == later)
+        slots = {(number, fields.start) for output in outputs for number, fields in output.slots}
+        parts = (
+            Parts.of(leaf_set, {start for at, start in slots if at == number})
+            for number, leaf_set in enumerate(self.leaf_sets, self.first_set)
+        )
+        return outputs, tuple(parts)
 
     def answers(
         self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
@@ -73,6 +95,8 @@ class WindowAnswers:
         self._whole = whole
         self._leaves = family.own(table)
         self._panes = self._leaves[0]
+        self._indexes: dict[int, LeafIndex] = {}
+        self._trees: dict[tuple[int, bool], FlatTree] = {}
 
     def between(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
         """Results of the windows whose end is after `after` and not after `until`."""
@@ -116,7 +140,8 @@ class WindowAnswers:
             yield from self._pairs(self._plan.applied, answers)
         else:
             values = self._lowered(answers)
-            yield told(self._plan, self._table, self._family, answers, values, self._whole)
+            later = partial(self._lowered, later=True)
+            yield told(self._plan, self._table, self._family, answers, values, self._whole, later)
 
     def _pairs(self, product: Product, answers: Answers) -> Iterator[pa.RecordBatch]:
         assert self._whole is not None, "pairs are made of tuples"
@@ -126,22 +151,25 @@ class WindowAnswers:
             told_quality = [] if quality is None else [quality.take(pa.array(windows))]
             yield result_batch(self._plan, self._table, answers.take(windows), [*pairs, *told_quality])
 
-    def _lowered(self, answers: Answers) -> dict[str, pa.Array]:
-        """What the decomposable aggregates say of each window."""
-        states = []
-        for number, index in enumerate(self._indexes):
-            begin, end = index.ranges(answers.key, answers.start, answers.end)
+    def _lowered(self, answers: Answers, later: bool = False) -> dict[str, pa.Array]:
+        """What the decomposable aggregates say of each window: those that are told at once, or the others."""
+        outputs, of_sets = self._family.asked(later)
+        states: list[tuple[dict[int, State], Int64Array | None]] = []
+        for number, parts in enumerate(of_sets):
+            if not parts:
+                states.append(({}, None))
+                continue
+            begin, end = self._index(number).ranges(answers.key, answers.start, answers.end)
             held = None if all_true(begin < end) else np.flatnonzero(begin < end)
             if held is not None:
                 begin, end = begin[held], end[held]
-            states.append((self._combined(number, begin, end) if len(begin) else (), held))
+            states.append((parts.by_field(self._combined(number, later, begin, end)) if len(begin) else {}, held))
         values = {}
-        for output in self._family.outputs:
-            if output.bound.whole is not None:
-                continue
-            held = states[output.slots[0][0] - self._family.first_set][1]
-            parts = [states[leaf_set - self._family.first_set][0][fields] for leaf_set, fields in output.slots]
-            values[output.name] = lowered(output, parts, held, len(answers.key), self._table)
+        for output in outputs:
+            of_output = [(*states[number - self._family.first_set], fields) for number, fields in output.slots]
+            held = of_output[0][1]
+            slots = [state[fields.start] for state, _, fields in of_output if state]
+            values[output.name] = lowered(output, slots, held, len(answers.key), self._table)
         return values
 
     def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
@@ -156,27 +184,25 @@ class WindowAnswers:
         held = Answers(*together)
         return held if len(held.key) == 1 else held.take(np.lexsort((held.key, held.start, held.end)))
 
-    def _combined(self, number: int, begin: Int64Array, end: Int64Array) -> State:
-        """The combination of each range of the leaves of one set."""
-        if len(begin) > 1:
-            return self._trees[number].ranges(begin, end)
-        # A tree is for windows that share leaves.
-        only = slice(int(begin[0]), int(end[0]))
-        state = tuple(column[only] for column in self._leaves[number].state)
-        return self._family.leaf_sets[number].reduce(state, np.zeros(1, dtype=np.int64))
+    def _combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> State:
+        """The combination of each range of the leaves of one set, of the partials that are asked for."""
+        _, of_sets = self._family.asked(later)
+        parts, leaves = of_sets[number], self._leaves[number]
+        length = end - begin
+        if int(length.sum()) <= len(leaves):  # a tree is for windows that share leaves
+            at = slice(int(begin[0]), int(end[0])) if len(begin) == 1 else expand(begin, length)[0]
+            state = tuple(column[at] for column in parts.state(leaves.state))
+            return parts.leaf_set.reduce(state, length.cumsum() - length)
+        if (number, later) not in self._trees:
+            panes = max(window.longest for window in self._family.models) // self._family.grid.length
+            longest = len(leaves) if parts.leaf_set.per_tuple else panes
+            self._trees[number, later] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
+        return self._trees[number, later].ranges(begin, end)
 
-    @cached_property
-    def _indexes(self) -> list[LeafIndex]:
-        return [LeafIndex(leaves.key, leaves.time) for leaves in self._leaves]
-
-    @cached_property
-    def _trees(self) -> list[FlatTree]:
-        trees = []
-        panes = max(window.longest for window in self._family.models) // self._family.grid.length
-        for leaf_set, leaves in zip(self._family.leaf_sets, self._leaves, strict=True):
-            longest = len(leaves) if leaf_set.per_tuple else panes
-            trees.append(FlatTree(leaves.state, leaf_set.combine, longest))
-        return trees
+    def _index(self, number: int) -> LeafIndex:
+        if number not in self._indexes:
+            self._indexes[number] = LeafIndex(self._leaves[number].key, self._leaves[number].time)
+        return self._indexes[number]
 
 
 def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.aggregates import values
 from muntin.aggregates.values import of_type
@@ -99,7 +100,7 @@ class Told:
             mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
             error, sampled = pa.array(self.error, from_pandas=True), pa.array(self.sampled)
         else:
-            mode = pa.array([self.exactly, APPROXIMATE]).take(pa.array(approximate.astype(np.int8)))
+            mode = picked(_repeated(APPROXIMATE, length), _repeated(self.exactly, length), approximate)
             error = pa.array(np.where(approximate, self.error, 0.0), from_pandas=True)
             confidence = pa.array(np.where(approximate, self.confidence, 1.0))
             sampled = pa.array(np.where(approximate, self.sampled, self.size))
@@ -153,5 +154,4 @@ def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
         return first
     if not any_true(where):
         return second
-    both = pa.concat_arrays([first, second])
-    return both.take(pa.array(np.arange(len(where)) + np.where(where, 0, len(where))))
+    return pc.if_else(pa.array(where), first, second)

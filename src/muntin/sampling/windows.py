@@ -13,7 +13,7 @@ import pyarrow as pa
 from muntin.aggregates import values
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true, run_numbers, run_starts
-from muntin.families.family import Answers, Family, TupleFamily
+from muntin.families.family import Answers, Family, Later, TupleFamily
 from muntin.families.time import TimeFamily
 from muntin.sampling import pause
 from muntin.sampling.allocation import congress
@@ -24,6 +24,7 @@ from muntin.sampling.quality import EXACT, INCREMENTAL, Judged, Told, picked
 from muntin.sampling.samples import EVERYTHING, Drawn
 from muntin.sampling.store import SampleStore
 from muntin.whole.held import Held
+from muntin.whole.windows import holistic
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
@@ -108,21 +109,35 @@ class ApproximateWindows:
         self._whole = whole
         self.counted = Counted()
 
-    def values(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """All aggregates of each window, and the quality of that; `known` are the decomposable ones."""
-        size = np.asarray(known[SIZE])
+    def values(
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
+    ) -> dict[str, pa.Array]:
+        """All aggregates of each window, and the quality of that; `known` are the decomposable ones.
+
+        Running statistics come `later`: where a pause says beforehand that no sample will do, nobody asks for them.
+        """
+        if self._sampling.estimators and (self._sampling.hopeless or self._is_blind(answers)):
+            found, size = self._exact(family, answers, known if holistic(family) else {**known, **later(answers)})
+            contents = _contents(answers, size)
+            if not self._sampling.hopeless and self._samples.pause.looks_at(contents):
+                self._look_at(self._asked(family, answers, {**known, **later(answers)}), contents)
+            return found
+        known = {**known, **later(answers)}
         if not self._sampling.estimators:
-            return {**known, "quality": Told.all_exact(size, INCREMENTAL).column(self._fields, known)}
-        if self._sampling.hopeless:
-            return self._exact(family, answers, known, size)
-        if self._is_blind(answers) and not self._samples.pause.looks_at(_contents(answers, size)):
-            return self._exact(family, answers, known, size)
-        asked = self._asked(family, answers, known, size)
+            return {
+                **known,
+                "quality": Told.all_exact(np.asarray(known[SIZE]), INCREMENTAL).column(self._fields, known),
+            }
+        asked = self._asked(family, answers, known)
         found = self._answered(family, asked)
         if not self.counted.helped:
-            self.counted.looked_at = _contents(answers, size)
-            self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
+            self._look_at(asked, _contents(answers, asked.size))
         return found
+
+    def _look_at(self, asked: _Asked, contents: pause.Contents) -> None:
+        """Whether sizes tell that no sample within the budget could do."""
+        self.counted.looked_at = contents
+        self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
 
     def _is_blind(self, answers: Answers) -> bool:
         """Whether all of these windows are from a pause, in which nothing is sampled."""
@@ -131,7 +146,7 @@ class ApproximateWindows:
 
     def _answered(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
         if not any_true(asked.sighted):
-            return self._exact(family, asked.answers, asked.known, asked.size)
+            return self._exact(family, asked.answers, asked.known)[0]
         if len(asked.size) < FEW:
             return self._sampled(family, asked)
         hopeful = self._hopeful(asked, asked.most)
@@ -139,27 +154,30 @@ class ApproximateWindows:
         if all_true(hopeful):
             return self._sampled(family, asked)
         if not any_true(hopeful):
-            return self._exact(family, asked.answers, asked.known, asked.size)
+            return self._exact(family, asked.answers, asked.known)[0]
         first, second = np.flatnonzero(hopeful), np.flatnonzero(~hopeful)
         other = asked.take(second)
         parts = (
             self._sampled(family, asked.take(first)),
-            self._exact(family, other.answers, other.known, other.size),
+            self._exact(family, other.answers, other.known)[0],
         )
         back = pa.array(np.argsort(np.concatenate([first, second])))
         return {name: pa.concat_arrays([part[name] for part in parts]).take(back) for name in parts[0]}
 
     def _exact(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array
-    ) -> dict[str, pa.Array]:
-        """The answers that the query gives without approximation."""
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array]
+    ) -> tuple[dict[str, pa.Array], Int64Array]:
+        """The answers that the query gives without approximation, and how many tuples each is of."""
         assert self._whole is not None
-        self.counted.exact += len(size)
-        self.counted.read += len(size)
-        found = {**known, **self._whole.values(family, answers)}
-        return {**found, "quality": Told.all_exact(size, EXACT).column(self._fields, found)}
+        self.counted.exact += len(answers.key)
+        self.counted.read += len(answers.key)
+        counting = {} if SIZE in known else {SIZE: _sizes}
+        found = {**known, **self._whole.computed(family, answers, {**holistic(family), **counting})}
+        size = np.asarray(found[SIZE])
+        return {**found, "quality": Told.all_exact(size, EXACT).column(self._fields, found)}, size
 
-    def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array], size: Int64Array) -> _Asked:
+    def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> _Asked:
+        size = np.asarray(known[SIZE])
         begin, end = answers.start, answers.end
         if answers.from_end is not None:
             assert isinstance(family, TupleFamily)
@@ -255,6 +273,10 @@ class ApproximateWindows:
             np.maximum.at(largest, asked.window, error)
             return largest
         return np.asarray(np.bincount(asked.window, weights=error) / groups)
+
+
+def _sizes(held: Held) -> pa.Array:
+    return pa.array(held.end - held.begin)
 
 
 def _contents(answers: Answers, size: Int64Array) -> pause.Contents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -51,6 +51,11 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
         if scaled.partners is not None and scaled.partners.weighed is not None:
             found[partners_of(name)] = _estimates(scaled.partners.weighed)
     return found
+
+
+def later(aggregates: Collection[str]) -> set[str]:
+    """Those of them that only windows need of which tuples were shed."""
+    return {of(name) for name in aggregates for of in (estimates_of, partners_of)}
 
 
 def estimates_of(name: str) -> str:

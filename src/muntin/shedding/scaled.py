@@ -40,16 +40,16 @@ class Scaled:
     ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
-        None where nothing is to be scaled and nothing can be said of the error. Windows of which nothing was shed are
-        not looked at: for them the interval is not known.
+        None where nothing is to be scaled and nothing can be said of the error. Estimates, and the number of partners,
+        are of those windows alone of which something was shed: for the others the interval is not known.
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
         shed = np.flatnonzero(asked.kept < asked.size)
         some = asked if len(shed) == len(asked.size) else asked.take(shed)
-        own = self._own(_fields(estimates, shed), some)
+        own = self._own(_fields(estimates), some)
         if self.partners is not None and partners is not None:
-            own = _times(own, self.partners._own(_fields(partners, shed), some))
+            own = _times(own, self.partners._own(_fields(partners), some))
         return own if some is asked else own.among(shed, len(asked.size))
 
     def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
@@ -61,8 +61,9 @@ class Scaled:
             return _around(of["mean"], of["variance"] / _at_least_one(of["count"]) ** 2, of, asked)
         if self.kind == "sum":
             mean = of["mean"]
-            scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
-            return _around(of["count"] * mean, scatter, of, asked)
+            with np.errstate(invalid="ignore", over="ignore"):  # of infinities
+                scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
+                return _around(of["count"] * mean, scatter, of, asked)
         return variance(of, self.sample, self.kind == "deviation", asked.confidence)
 
 
@@ -80,9 +81,8 @@ class Asked:
         return replace(self, kept=self.kept[chosen], size=self.size[chosen])
 
 
-def _fields(estimates: pa.Array, chosen: Int64Array) -> dict[str, Float64Array]:
-    fields = {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
-    return fields if len(chosen) == len(estimates) else {name: field[chosen] for name, field in fields.items()}
+def _fields(estimates: pa.Array) -> dict[str, Float64Array]:
+    return {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
 
 
 def _times(one: Interval, other: Interval) -> Interval:

@@ -42,6 +42,9 @@ class Kept(Partial):
     def combine(self, left: State, right: State) -> State:
         return (left[0] + right[0],)
 
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        return (np.add.reduceat(state[0], starts),)
+
 
 @dataclass(frozen=True)
 class Weighed(Partial):
@@ -90,6 +93,15 @@ class Weighed(Partial):
             rest = (a + b for a, b in zip((*first, left[7]), (*second, right[7]), strict=True))
             return (count, mean, squares, left[3] + right[3], left[4] + right[4], *rest)
 
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        """All of a run at once, which comes to the same."""
+        with np.errstate(all="ignore"):
+            by, mean = _away(state, starts)
+            squares = state[2] + np.where(by == 0, 0.0, state[0] * by * by)
+            moved = (state[0], squares, state[3], state[4], *_moved(state, by), state[7])
+            count, *rest = (np.add.reduceat(each, starts) for each in moved)
+            return (count, mean, *rest)
+
 
 @dataclass(frozen=True)
 class WeighedSquares(Weighed):
@@ -110,6 +122,11 @@ class WeighedSquares(Weighed):
             first, second = _squares_moved(left, -apart * share), _squares_moved(right, apart * (1 - share))
             rest = (a + b for a, b in zip((*first, left[-1]), (*second, right[-1]), strict=True))
             return (*super().combine(left, right), *rest)
+
+    def reduce(self, state: State, starts: Int64Array) -> State:
+        with np.errstate(all="ignore"):
+            moved = (*_squares_moved(state, _away(state, starts)[0]), state[-1])
+            return (*super().reduce(state, starts), *(np.add.reduceat(each, starts) for each in moved))
 
 
 @dataclass(frozen=True)
@@ -172,6 +189,19 @@ def _apart(left: State, right: State) -> tuple[Float64Array, Float64Array]:
     count = left[0] + right[0]
     both = (left[0] > 0) & (right[0] > 0)
     return np.where(both, right[1] - left[1], 0.0), right[0] / np.where(count > 0, count, 1)
+
+
+def _away(state: State, starts: Int64Array) -> tuple[Float64Array, Float64Array]:
+    """How far each mean is from that of its run, and that; by the first that there is, so that equal ones stay so."""
+    lengths = np.diff(starts, append=len(state[0]))
+    first = np.where(state[0] > 0, np.arange(len(state[0])), len(state[0]))
+    at = np.minimum.reduceat(first, starts)
+    some = np.append(state[1], 0.0)[at]
+    of_run = np.repeat(some, lengths)
+    apart = np.where((state[0] > 0) & (state[1] != of_run), state[1] - of_run, 0.0)  # of infinities, too
+    total = np.add.reduceat(state[0], starts)
+    shift = np.add.reduceat(apart * state[0], starts) / np.where(total > 0, total, 1.0)
+    return np.where(state[0] > 0, apart - np.repeat(shift, lengths), 0.0), some + shift
 
 
 def _moved(state: State, by: Float64Array) -> tuple[Float64Array, Float64Array]:

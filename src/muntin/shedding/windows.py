@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from muntin.aggregates.decomposable import overflow
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
-from muntin.families.family import Answers, Family, Output
+from muntin.families.family import Answers, Family, Later, Output
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, picked
@@ -54,17 +54,22 @@ class ShedWindows:
         self._whole = whole
         self.counted = Counted()
 
-    def values(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    def values(
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
+    ) -> dict[str, pa.Array]:
         """All aggregates of each window, scaled back, and how good they are; `known` are the decomposable ones.
 
-        Where nothing of a window was shed, its answers are what they are without shedding.
+        Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others
+        come `later`: mostly those windows are few.
         """
         asked = self._asked(known)
         incomplete = asked.kept < asked.size
         found, told = self._of_tuples(family, answers, known, asked, incomplete)
-        if incomplete.any():
+        shed = np.flatnonzero(incomplete)
+        if len(shed):
+            estimates = later(answers if len(shed) == len(incomplete) else answers.take(shed))
             for output in self._plan.outputs:
-                found, told = self._scaled(output, found, told, known, asked, incomplete)
+                found, told = self._scaled(output, found, told, known, estimates, asked, incomplete)
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
@@ -99,7 +104,7 @@ class ShedWindows:
             for name in judging:
                 told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
             return found, told
-        found = self._whole.approximate.values(family, answers, known)
+        found = self._whole.approximate.values(family, answers, known, _all_known)
         told, sampled = _from_samples(told, found.pop("quality"))
         rest = np.flatnonzero(incomplete & ~sampled)
         if len(rest):
@@ -114,23 +119,24 @@ class ShedWindows:
         found: dict[str, pa.Array],
         told: Told,
         known: Mapping[str, pa.Array],
+        estimated: Mapping[str, pa.Array],
         asked: Asked,
         incomplete: BoolArray,
     ) -> tuple[dict[str, pa.Array], Told]:
-        """With one of the decomposable aggregates scaled back."""
+        """With one of the decomposable aggregates scaled back, by what is `estimated` of incomplete windows."""
         scaled = output.bound.scaled
         if scaled is None:
             return found, told
         if scaled.is_known(asked.by_chance):
             return found, replace(told, error=np.fmax(told.error, 0.0))
-        estimates = None if scaled.weighed is None else known[estimates_of(output.name)]
-        interval = scaled.interval(known[output.name], estimates, asked, known.get(partners_of(output.name)))
+        estimates = None if scaled.weighed is None else estimated[estimates_of(output.name)]
+        interval = scaled.interval(known[output.name], estimates, asked, estimated.get(partners_of(output.name)))
         if interval is None:
             unknown = pa.nulls(len(incomplete), pa.float64())
             return found, _with_sides(told, output.name, _struct(unknown, unknown))
         if estimates is not None:
-            estimated = _typed(interval.value, known[output.name], output, incomplete)
-            found[output.name] = picked(estimated, found[output.name], incomplete)
+            answers = _typed(interval.value, known[output.name], output, incomplete)
+            found[output.name] = picked(answers, found[output.name], incomplete)
         low, high = (pa.array(side, from_pandas=True) for side in (interval.low, interval.high))
         relative = interval.relative_error
         error = np.fmax(told.error, np.where(np.isfinite(relative), relative, np.nan))
@@ -142,6 +148,11 @@ class ShedWindows:
         self.counted.exact += int((~told.approximate).sum())
         self.counted.error += float(told.error[known].sum())
         self.counted.with_error += int(known.sum())
+
+
+def _all_known(answers: Answers) -> dict[str, pa.Array]:
+    """Beside shedding, running statistics are told at once."""
+    return {}
 
 
 _JUDGED = "judged "
