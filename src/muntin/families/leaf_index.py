@@ -37,7 +37,7 @@ class LeafIndex:
             runs = run_starts(of_key)
             begin, behind = np.zeros((2, int(self._key[-1]) + 2), dtype=np.int64)
             begin[of_key[runs]] = at[runs]
-            behind[of_key[runs]] = at[np.append(runs[1:], len(at)) - 1] + 1
+            behind[of_key[runs]] = at[runs] + np.diff(runs, append=len(at))
             self._within[start, end] = begin, behind
         return self._within[start, end]
 
