@@ -151,11 +151,12 @@ def test_verdicts_on_models() -> None:
 def test_verdicts_on_skew() -> None:
     sizes = [[900, 100], [300, 700]]
     runs: dict[Model, Run] = {"active": made(10), "agnostic": made(12.5)}
-    skew = records.of_skew("w", runs, sizes)
+    skew = records.of_skew("w", runs, sizes, aimed=True)
     assert skew.ratio == pytest.approx(1.25)
     assert skew.meets
     assert "has 80%" in skew.note
-    assert records.of_skew("w", {**runs, "agnostic": made(11)}, sizes).meets is False
+    assert records.of_skew("w", {**runs, "agnostic": made(11)}, sizes, aimed=True).meets is False
+    assert records.of_skew("w", {**runs, "agnostic": made(11)}, sizes, aimed=False).meets is None
 
 
 def test_what_is_shown_without_a_target() -> None:
