@@ -37,17 +37,10 @@ class TimeFamily(Family):
     def grid(self) -> PaneGrid:
         return PaneGrid.of(self.models)
 
-    def asked(self, later: bool) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
-        """The decomposable aggregates that are computed at once, or later, and what they need of each leaf set."""
-        return self._asked_later if later else self._asked_at_once
-
     @cached_property
-    def _asked_at_once(self) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
-        return self._asked(False)
-
-    @cached_property
-    def _asked_later(self) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
-        return self._asked(True)
+    def asked(self) -> dict[bool, tuple[tuple[Output, ...], tuple[Parts, ...]]]:
+        """The decomposable aggregates, by whether they come later, and what they need of each leaf set."""
+        return {later: self._asked(later) for later in (False, True)}
 
     def _asked(self, later: bool) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
         outputs = tuple(each for each in self.outputs if each.bound.whole is None and each.later == later)
@@ -153,7 +146,7 @@ class WindowAnswers:
 
     def _lowered(self, answers: Answers, later: bool = False) -> dict[str, pa.Array]:
         """What the decomposable aggregates say of each window: those that are told at once, or the others."""
-        outputs, of_sets = self._family.asked(later)
+        outputs, of_sets = self._family.asked[later]
         states: list[tuple[dict[int, State], Int64Array | None]] = []
         for number, parts in enumerate(of_sets):
             if not parts:
@@ -186,7 +179,7 @@ class WindowAnswers:
 
     def _combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> State:
         """The combination of each range of the leaves of one set, of the partials that are asked for."""
-        _, of_sets = self._family.asked(later)
+        _, of_sets = self._family.asked[later]
         parts, leaves = of_sets[number], self._leaves[number]
         length = end - begin
         if int(length.sum()) <= len(leaves):  # a tree is for windows that share leaves

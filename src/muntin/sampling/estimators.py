@@ -34,12 +34,6 @@ class Interval:
             error = np.where(self.low == self.high, 0.0, error)
         return np.where(np.isnan(error), np.inf, error)
 
-    def among(self, at: Int64Array, length: int) -> Interval:
-        """Of so many windows, these at their places; of the others nothing is told."""
-        sides = np.full((3, length), np.nan)
-        sides[:, at] = self.value, self.low, self.high
-        return Interval(*sides)
-
     def scaled(self, factor: Float64Array | Int64Array) -> Interval:
         with np.errstate(invalid="ignore"):
             return Interval(self.value * factor, self.low * factor, self.high * factor)

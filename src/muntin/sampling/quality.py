@@ -155,3 +155,12 @@ def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
     if not any_true(where):
         return second
     return pc.if_else(pa.array(where), first, second)
+
+
+def patched(array: pa.Array, at: Int64Array, values: pa.Array) -> pa.Array:
+    """The array with other values at some places, which are in order."""
+    if len(at) == len(array):
+        return values
+    where = np.zeros(len(array), dtype=bool)
+    where[at] = True
+    return pc.replace_with_mask(array, pa.array(where), values)

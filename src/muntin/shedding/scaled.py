@@ -40,17 +40,15 @@ class Scaled:
     ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
-        None where nothing is to be scaled and nothing can be said of the error. Estimates, and the number of partners,
-        are of those windows alone of which something was shed: for the others the interval is not known.
+        All is of windows of which something was shed. None where nothing is to be scaled and nothing can be said of the
+        error.
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
-        shed = np.flatnonzero(asked.kept < asked.size)
-        some = asked if len(shed) == len(asked.size) else asked.take(shed)
-        own = self._own(_fields(estimates), some)
+        own = self._own(_fields(estimates), asked)
         if self.partners is not None and partners is not None:
-            own = _times(own, self.partners._own(_fields(partners), some))
-        return own if some is asked else own.among(shed, len(asked.size))
+            own = _times(own, self.partners._own(_fields(partners), asked))
+        return own
 
     def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
         if self.kind == "count":

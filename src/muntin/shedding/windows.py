@@ -17,7 +17,7 @@ from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.families.family import Answers, Family, Later, Output
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, picked
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patched
 from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
@@ -67,9 +67,11 @@ class ShedWindows:
         found, told = self._of_tuples(family, answers, known, asked, incomplete)
         shed = np.flatnonzero(incomplete)
         if len(shed):
-            estimates = later(answers if len(shed) == len(incomplete) else answers.take(shed))
+            all_of_them = len(shed) == len(incomplete)
+            estimates = later(answers if all_of_them else answers.take(shed))
+            some = asked if all_of_them else asked.take(shed)
             for output in self._plan.outputs:
-                found, told = self._scaled(output, found, told, known, estimates, asked, incomplete)
+                found, told = self._scaled(output, found, told, known, estimates, some, shed)
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
@@ -121,26 +123,27 @@ class ShedWindows:
         known: Mapping[str, pa.Array],
         estimated: Mapping[str, pa.Array],
         asked: Asked,
-        incomplete: BoolArray,
+        shed: Int64Array,
     ) -> tuple[dict[str, pa.Array], Told]:
-        """With one of the decomposable aggregates scaled back, by what is `estimated` of incomplete windows."""
-        scaled = output.bound.scaled
+        """With one of the decomposable aggregates scaled back, by what is `estimated` of windows that were shed."""
+        scaled, count = output.bound.scaled, len(told.size)
         if scaled is None:
             return found, told
         if scaled.is_known(asked.by_chance):
             return found, replace(told, error=np.fmax(told.error, 0.0))
+        of_kept = known[output.name] if len(shed) == count else known[output.name].take(pa.array(shed))
         estimates = None if scaled.weighed is None else estimated[estimates_of(output.name)]
-        interval = scaled.interval(known[output.name], estimates, asked, estimated.get(partners_of(output.name)))
+        interval = scaled.interval(of_kept, estimates, asked, estimated.get(partners_of(output.name)))
         if interval is None:
-            unknown = pa.nulls(len(incomplete), pa.float64())
+            unknown = pa.nulls(count, pa.float64())
             return found, _with_sides(told, output.name, _struct(unknown, unknown))
         if estimates is not None:
-            answers = _typed(interval.value, known[output.name], output, incomplete)
-            found[output.name] = picked(answers, found[output.name], incomplete)
-        low, high = (pa.array(side, from_pandas=True) for side in (interval.low, interval.high))
+            found[output.name] = patched(found[output.name], shed, _typed(interval.value, of_kept, output))
+        low, high = (pa.array(_spread(side, shed, count), from_pandas=True) for side in (interval.low, interval.high))
         relative = interval.relative_error
-        error = np.fmax(told.error, np.where(np.isfinite(relative), relative, np.nan))
-        return found, replace(_with_sides(told, output.name, _struct(low, high)), error=error)
+        error = _spread(np.where(np.isfinite(relative), relative, np.nan), shed, count)
+        told = replace(told, error=np.fmax(told.error, error))
+        return found, _with_sides(told, output.name, _struct(low, high))
 
     def _count(self, told: Told) -> None:
         known = told.approximate & np.isfinite(told.error)
@@ -227,9 +230,16 @@ def _from_samples(told: Told, quality: pa.Array) -> tuple[Told, BoolArray]:
     return told, sampled
 
 
-def _typed(value: Float64Array, known: pa.Array, output: Output, incomplete: BoolArray) -> pa.Array:
-    """Estimates as answers: null where the kept tuples have none, either, and where nothing was shed."""
-    nothing = np.asarray(known.is_null()) | ~incomplete
+def _spread(numbers: Float64Array, at: Int64Array, count: int) -> Float64Array:
+    """At their places among so many; of the others nothing is known."""
+    found = np.full(count, np.nan)
+    found[at] = numbers
+    return found
+
+
+def _typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
+    """Estimates as answers: null where the kept tuples have none, either."""
+    nothing = np.asarray(of_kept.is_null())
     if not pa.types.is_integer(output.bound.result):
         return pa.array(value, mask=nothing).cast(output.bound.result)
     rounded = np.rint(np.where(nothing, 0.0, value))
