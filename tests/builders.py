@@ -18,7 +18,7 @@ from muntin.arrays import Array, State
 from muntin.chunks import bundles, needed
 from muntin.chunks import store as chunk_store
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.families import family
+from muntin.families import family, leaf_index
 from muntin.families import time as time_family
 from muntin.families.family import Output
 from muntin.panes import store
@@ -297,9 +297,10 @@ class Step:
 
 @contextmanager
 def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
-    """Fold, rewrite and slice early, and answer from pieces however many edges windows have."""
+    """Fold, rewrite and slice early, answer from pieces however many edges windows have, and look at every leaf."""
     with (
         patch.object(family, "FEW_EDGES", 0),
+        patch.object(leaf_index, "FEW", most % 2),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(family, "MOST_ANSWERS", most),
         patch.object(time_family, "MOST_ANSWERS", most),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from unittest.mock import patch
 
 import numpy as np
@@ -198,6 +199,7 @@ def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int,
     key, start, length = np.array(queries, dtype=np.int64).reshape(-1, 3).T
     with patch.object(leaf_index, "FEW", few):
         begin, end = LeafIndex(table[:, 0], table[:, 1]).ranges(key, start, start + length)
+    assert begin.tolist() == [bisect_left(leaves, (k, t)) for k, t, _ in queries]
     for (k, t, size), b, e in zip(queries, begin.tolist(), end.tolist(), strict=True):
         assert leaves[b:e] == [(key, time) for key, time in leaves if key == k and t <= time < t + size]
 

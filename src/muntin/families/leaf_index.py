@@ -22,15 +22,17 @@ class LeafIndex:
         self._within: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = {}
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The leaves `[begin, end)` of each key with a time in `[start, end)`."""
+        """The leaves `[begin, end)` of each key with a time in `[start, end)`; or where they would be."""
         if len(key) > FEW and len(self._key) and self._of_one_key is None and _are_one(start) and _are_one(end):
             begin, behind = self._of_all_keys(int(start[0]), int(end[0]))
             known = np.minimum(key, len(begin) - 1)
-            return begin[known], behind[known]
+            begin, behind = begin[known], behind[known]
+            if all_true(begin < behind):
+                return begin, behind
         return self.first(key, start), self.first(key, end)
 
     def _of_all_keys(self, start: int, end: int) -> tuple[Int64Array, Int64Array]:
-        """Those of all keys in one window, and of one that has none: to look at each leaf takes less than to search."""
+        """Those of all keys in one window, where they have any: to look at each leaf takes less than to search."""
         if (start, end) not in self._within:
             at = np.flatnonzero((self._time >= start) & (self._time < end))
             of_key = self._key[at]

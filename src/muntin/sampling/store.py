@@ -257,9 +257,7 @@ class SampleStore:
         if not len(starts):
             return np.full(len(key), -1), np.full(len(key), -1)
         last = np.maximum.reduceat(leaves.state[LAST_TIME], starts)
-        behind = position + 1
-        at, _ = LeafIndex(leaves.key[starts], leaves.state[FIRST_TIME][starts]).ranges(key, behind, behind)
-        at = at - 1
+        at = LeafIndex(leaves.key[starts], leaves.state[FIRST_TIME][starts]).first(key, position + 1) - 1
         found = (at >= 0) & (leaves.key[starts][np.maximum(at, 0)] == key)
         return np.where(found, at, -1), last[np.maximum(at, 0)]
 

@@ -160,8 +160,7 @@ class WholeWindows:
     def _ranges(self, index: LeafIndex, answers: Answers) -> tuple[Int64Array, Int64Array]:
         if answers.from_end is None:
             return index.ranges(answers.key, answers.start, answers.end)
-        settled = np.full(len(answers.key), self._settled)
-        behind, _ = index.ranges(answers.key, settled, settled)
+        behind = index.first(answers.key, np.full(len(answers.key), self._settled))
         return behind - answers.from_end[0], behind - answers.from_end[1]
 
     def _gather(self, answers: Answers, of_keys: BoolArray | None) -> _Gathered:
