@@ -33,6 +33,11 @@ def any_true(mask: Array) -> bool:
     return count_true(mask) > 0
 
 
+def are_one(values: Array) -> bool:
+    """Whether all values are the same, of which there is at least one."""
+    return bool(values[0] == values[-1]) and all_true(values == values[0])
+
+
 def run_starts(*columns: Array) -> Int64Array:
     """Where a new run of equal values begins, in columns that are sorted together."""
     changed = np.ones(len(columns[0]), dtype=bool)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from muntin.arrays import Int64Array, all_true, any_true, run_starts
+from muntin.arrays import Int64Array, all_true, any_true, are_one, run_starts
 
 FEW = 64
 """Leaves of so few windows of keys are searched for one by one."""
@@ -23,7 +23,7 @@ class LeafIndex:
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The leaves `[begin, end)` of each key with a time in `[start, end)`; or where they would be."""
-        if len(key) > FEW and len(self._key) and self._of_one_key is None and _are_one(start) and _are_one(end):
+        if len(key) > FEW and len(self._key) and self._of_one_key is None and are_one(start) and are_one(end):
             begin, behind = self._of_all_keys(int(start[0]), int(end[0]))
             known = np.minimum(key, len(begin) - 1)
             begin, behind = begin[known], behind[known]
@@ -72,7 +72,3 @@ class _Composites:
         clipped = np.clip(time, self._first, self._last + 1)
         rank = clipped - self._first if self._times is None else np.searchsorted(self._times, clipped)
         return key * self._span + rank
-
-
-def _are_one(values: Int64Array) -> bool:
-    return bool(values[0] == values[-1]) and all_true(values == values[0])

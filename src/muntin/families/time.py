@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, State, all_true, expand
+from muntin.arrays import BoolArray, Int64Array, State, all_true, are_one, expand
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Output, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.parts import Parts
@@ -173,9 +173,11 @@ class WindowAnswers:
             ids, leaf = expand(first, count)
             key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
-        together = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        held = Answers(*together)
-        return held if len(held.key) == 1 else held.take(np.lexsort((held.key, held.start, held.end)))
+        if len(parts) == 1 and are_one(parts[0][1]):  # one window: its keys are in order as they are
+            return Answers(*parts[0])
+        model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
+        held = Answers(model, window_id, key, start, end)
+        return held.take(np.lexsort((held.key, held.start, held.end)))
 
     def _combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> State:
         """The combination of each range of the leaves of one set, of the partials that are asked for."""

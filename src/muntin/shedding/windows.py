@@ -146,11 +146,12 @@ class ShedWindows:
         return found, _with_sides(told, output.name, _struct(low, high))
 
     def _count(self, told: Told) -> None:
-        known = told.approximate & np.isfinite(told.error)
-        self.counted.approximate += int(told.approximate.sum())
-        self.counted.exact += int((~told.approximate).sum())
-        self.counted.error += float(told.error[known].sum())
-        self.counted.with_error += int(known.sum())
+        error = told.error[told.approximate]
+        known = error[np.isfinite(error)]
+        self.counted.approximate += len(error)
+        self.counted.exact += len(told.error) - len(error)
+        self.counted.error += float(known.sum())
+        self.counted.with_error += len(known)
 
 
 def _all_known(answers: Answers) -> dict[str, pa.Array]:
