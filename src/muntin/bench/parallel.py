@@ -244,8 +244,7 @@ class _Bench:
     def _skew(self) -> list[Record]:
         """Windows that are dealt badly, and windows that are dealt by chance.
 
-        There is no target for the latter: of lognormal sizes, however they scatter, two workers that share each batch
-        perfectly would do 1.2 to 1.3 times as much as two that take windows in turn, if handing out took no time.
+        There is no target for the latter: chance says how much is to be gained, and the record tells how much that is.
         """
         scale, records = self._scale, []
         periodic = data.periodic(4 * scale.skewed, scale.mean, TWO, 10)
