@@ -166,6 +166,11 @@ def _order_interval(
 ) -> tuple[Float64Array, Float64Array]:
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
     n = chosen.sizes
+    if len(n) == 1 and n[0] < size[0]:
+        low, high = quantile_interval(int(n[0]), probability, confidence)
+        if low >= 0 and high < n[0]:
+            both = chosen.numbers[chosen.kth(np.zeros(2, dtype=np.int64), np.array([low, high]))]
+            return both[:1], both[1:]
     sizes, back = distinct(n)
     sides = np.array([quantile_interval(each, probability, confidence) for each in sizes])[back].T
     complete = n == size
@@ -175,8 +180,8 @@ def _order_interval(
     there = (sides >= 0) & (sides < n)
     every = np.arange(len(n))
     if all_true(there):
-        low, high = chosen.numbers[chosen.kth(every, sides)]
-        return low, high
+        both = chosen.numbers[chosen.kth(every, sides)]
+        return both[0], both[1]
     found = np.full(sides.shape, np.nan)
     windows = np.broadcast_to(every, sides.shape)
     found[there] = chosen.numbers[chosen.kth(windows[there], sides[there])]
