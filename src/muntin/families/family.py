@@ -293,7 +293,7 @@ def told(
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
     answers, lowered_values = _with_all(plan, answers, lowered_values)
-    batch = _told(plan, table, family, answers, lowered_values, whole, later or _nothing_later)
+    batch = _told(plan, table, family, answers, lowered_values, whole, later or nothing_later)
     return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
 
 
@@ -324,7 +324,8 @@ def _told(
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
 
 
-def _nothing_later(answers: Answers) -> dict[str, pa.Array]:
+def nothing_later(answers: Answers) -> dict[str, pa.Array]:
+    """Where all outputs were computed at once."""
     return {}
 
 

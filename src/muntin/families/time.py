@@ -173,7 +173,7 @@ class WindowAnswers:
             ids, leaf = expand(first, count)
             key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
-        if len(parts) == 1 and are_one(parts[0][1]):  # one window: its keys are in order as they are
+        if len(parts) == 1 and all(map(are_one, parts[0][3:])):  # one window: its keys are in order as they are
             return Answers(*parts[0])
         model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
         held = Answers(model, window_id, key, start, end)

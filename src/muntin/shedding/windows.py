@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from muntin.aggregates.decomposable import overflow
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
-from muntin.families.family import Answers, Family, Later, Output
+from muntin.families.family import Answers, Family, Later, Output, nothing_later
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patched
@@ -106,7 +106,7 @@ class ShedWindows:
             for name in judging:
                 told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
             return found, told
-        found = self._whole.approximate.values(family, answers, known, _all_known)
+        found = self._whole.approximate.values(family, answers, known, nothing_later)
         told, sampled = _from_samples(told, found.pop("quality"))
         rest = np.flatnonzero(incomplete & ~sampled)
         if len(rest):
@@ -152,11 +152,6 @@ class ShedWindows:
         self.counted.exact += len(told.error) - len(error)
         self.counted.error += float(known.sum())
         self.counted.with_error += len(known)
-
-
-def _all_known(answers: Answers) -> dict[str, pa.Array]:
-    """Beside shedding, running statistics are told at once."""
-    return {}
 
 
 _JUDGED = "judged "
