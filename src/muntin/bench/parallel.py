@@ -103,7 +103,7 @@ class Scale:
 
 FULL = Scale(
     rate=RATE,
-    rounds=2,
+    rounds=3,
     sliding=(
         Sliding(1, 10, 8.0, FIT),
         Sliding(1, 50, 4.0, FIT),
