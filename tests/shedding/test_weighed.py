@@ -122,8 +122,9 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
         chance = share / received[0]
         kept = kept_by_chance(len(x), 1 - chance, random)
         behind = Strata(np.bincount(of[kept], minlength=groups) / chance, chance)
-    batch = pa.record_batch([pa.array(x[kept]), pa.array(np.ones(kept.sum(), bool))], names=["x", "counts"])
-    return WEIGHED_SQUARES.lift(Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], groups, behind))
+    x, of = x[kept], of[kept]
+    batch = pa.record_batch([pa.array(x), pa.array(np.ones(len(x), bool))], names=["x", "counts"])
+    return WEIGHED_SQUARES.lift(Rows(batch, np.zeros(len(x), np.int64), of, groups, behind))
 
 
 def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
@@ -183,7 +184,7 @@ def test_counts_of_what_fulfils_a_condition_are_covered() -> None:
     received = np.bincount(of)
     kept = kept_by_concept(of, received, np.full(WINDOWS, 40), random_numbers(8))
     batch = pa.record_batch([pa.array(fulfils.ravel()[kept])], names=["counts"])
-    rows = Rows(batch, np.zeros(kept.sum(), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
+    rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
     state = Weighed("counts", None).lift(rows)
     estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], names=list(FIELDS))
     asked = Asked(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)

@@ -73,7 +73,7 @@ FULL = Scale(
     fits=7,
     fitted=640_000,
     spark_rows=4_000_000,
-    spark_rounds=3,
+    spark_rounds=6,
     seconds=120,
     plain_seconds=120,
 )

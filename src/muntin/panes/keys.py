@@ -49,37 +49,45 @@ def encode(columns: Sequence[pa.Array], length: int) -> tuple[Int64Array, Int64A
     flat = [part for column in columns for part in _flatten(column)]
     if not flat:
         return np.zeros(length, dtype=np.int64), np.zeros(min(length, 1), dtype=np.int64)
-    codes, distinct = _column_codes(flat[0])
+    codes, first = _column_codes(flat[0])
     for column in flat[1:]:
-        more, count = _column_codes(column)
+        more, others = _column_codes(column)
         # Dense again after every column: the product of two counts of at most 2**31 rows fits 63 bits.
-        codes, distinct = _column_codes(pa.array(codes * count + more))
-    first = np.empty(distinct, dtype=np.int64)
-    first[codes[::-1]] = np.arange(length - 1, -1, -1)  # the last write wins: the earliest row
+        codes, first = _column_codes(pa.array(codes * len(others) + more))
     return codes, first
 
 
-def _column_codes(column: pa.Array) -> tuple[Int64Array, int]:
+def _column_codes(column: pa.Array) -> tuple[Int64Array, Int64Array]:
     if values.is_integer(column.type) and not column.null_count and len(column):
         integers = np.asarray(column)
         least = int(integers.min())
         span = int(integers.max()) - least + 1
         if span <= _DENSE * len(column):
-            return _dense_codes(integers.astype(np.int64) - least, span)
+            return _dense_codes(np.subtract(integers, least, dtype=np.int64), span)
     encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, _first_rows(codes, len(encoded.dictionary))
 
 
 _DENSE = 2
 """Integers whose range is no larger than this many times their number are looked up in a table of that range."""
 
 
-def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, int]:
+def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, Int64Array]:
     """Four times as fast as a hash table."""
-    occurs = np.zeros(span, dtype=bool)
-    occurs[offsets] = True
+    first = _first_rows(offsets, span)
+    occurs = first < len(offsets)
+    if occurs.all():
+        return offsets, first
     codes = np.cumsum(occurs) - 1
-    return codes[offsets], int(codes[-1]) + 1
+    return codes[offsets], first[occurs]
+
+
+def _first_rows(codes: Int64Array, count: int) -> Int64Array:
+    """The row where each code first appears; of one that does not, how many rows there are."""
+    first = np.full(count, len(codes), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last write wins: the earliest row
+    return first
 
 
 def _flatten(column: pa.Array) -> list[pa.Array]:

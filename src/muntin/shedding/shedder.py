@@ -45,14 +45,14 @@ class Shedder:
     def sheds_by_concept(self) -> bool:
         return self.by_concept and self.rate > 0
 
-    def kept_by_concept(self, times: Int64Array, groups: Int64Array, pane: Array) -> tuple[BoolArray, Strata]:
-        """Which tuples are kept of every group, and what they stand for; `pane` is that of each group."""
+    def kept_by_concept(self, times: Int64Array, groups: Int64Array, pane: Array) -> tuple[Int64Array, Strata]:
+        """Where the tuples are that are kept of every group, and what they stand for; `pane` is that of each group."""
         received = np.bincount(groups, minlength=len(pane))
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)
         share[present] = shares(received[present], pane[present], self.rate)
         kept = kept_by_concept(groups, received, share, self._random(times))
-        self.shed_rows += len(kept) - int(kept.sum())
+        self.shed_rows += len(groups) - len(kept)
         return kept, Strata(received.astype(np.float64))
 
     def _random(self, times: Int64Array) -> np.random.Generator:

@@ -17,8 +17,9 @@ from muntin.sampling.allocation import congress
 LEAST = 2
 """Of a group no fewer are kept, if it has so many: from one tuple alone nobody can tell how far off it is."""
 
-CHANCE_BITS = 24
-"""Of the random number of a tuple: so it is sorted together with its group. Of equal ones, the first counts."""
+COARSE_BITS, FINE_BITS = 16, 8
+"""Of the random number of a tuple. The coarse ones tell of most tuples whether they are kept; only those near the edge
+need the others, and are put in order. Of equal ones, the first counts."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,47 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
 
 def kept_by_concept(
     groups: Int64Array, received: Int64Array, share: Int64Array, random: np.random.Generator
-) -> BoolArray:
-    """Concept-driven shedding: a simple random sample of every group, as large as its share."""
-    kept = (share >= received)[groups]  # whole groups: nothing to draw
-    drawn = np.flatnonzero(~kept)
-    if not len(drawn):
-        return kept
-    of = groups[drawn]
-    chance = random.integers(0, 1 << CHANCE_BITS, len(drawn), dtype=np.uint32)
-    # The tuples with the smallest numbers are the sample. Few can be among them: only those are put in order.
-    # Of a group in which they turn out to be too few, all are.
-    likely = (share + 2 * np.sqrt(share) + 2) / np.maximum(received, 1)
-    below = np.minimum(likely * (1 << CHANCE_BITS), 1 << CHANCE_BITS).astype(np.uint32)
-    candidates = np.flatnonzero(chance < below[of])
-    few = np.bincount(of[candidates], minlength=len(received)) < np.where(share < received, share, 0)
-    if few.any():
-        candidates = np.flatnonzero((chance < below[of]) | few[of])
+) -> Int64Array:
+    """Concept-driven shedding: a simple random sample of every group, as large as its share. Where they are, in order.
+
+    The sample of a group are the tuples with the smallest random numbers. Most often its edge is where the share
+    would have it, give or take a little: what is below that is in, what is above is out, and only what is left between
+    is put in order. A group in which it turns out otherwise is put in order as a whole.
+    """
+    chance = random.integers(0, 1 << COARSE_BITS, len(groups), dtype=np.uint16)
+    whole = share >= received  # nothing to draw
+    give = 2 * np.sqrt(share) + 2
+    lowest = np.where(whole, 1 << COARSE_BITS, _edge(share - give, received))  # below it, all are in
+    highest = np.where(whole, 1 << COARSE_BITS, _edge(share + give, received))  # from it on, none is
+    candidates = _below(chance, highest, groups)
+    too_few = np.bincount(groups[candidates], minlength=len(share)) < np.minimum(share, received)
+    if too_few.any():
+        highest[too_few] = 1 << COARSE_BITS
+        candidates = _below(chance, highest, groups)
+    of = groups[candidates]
+    kept = chance[candidates] < lowest[of]
+    sure = np.bincount(of[kept], minlength=len(share))
+    too_many = sure > share
+    if too_many.any():
+        kept &= ~too_many[of]
+        sure[too_many] = 0
+    between = np.flatnonzero(~kept)
+    fine = random.integers(0, 1 << FINE_BITS, len(between), dtype=np.uint16)
+    number = chance[candidates[between]].astype(np.int64) << FINE_BITS | fine
     # By group, and then by the number.
-    order = candidates[stable_order(chance[candidates].astype(np.int64), of[candidates])]
+    order = between[stable_order(number, of[between])]
     place = positions_in_runs(run_starts(of[order]), len(order))
-    kept[drawn[order[place < share[of[order]]]]] = True
-    return kept
+    kept[order[place < (share - sure)[of[order]]]] = True
+    return candidates[kept]
+
+
+def _edge(count: Float64Array, received: Int64Array) -> Int64Array:
+    """Below which so many random numbers of a group are expected."""
+    expected = count / np.maximum(received, 1) * (1 << COARSE_BITS)
+    return np.clip(expected, 0, 1 << COARSE_BITS).astype(np.int64)
+
+
+def _below(chance: Array, edge: Int64Array, groups: Int64Array) -> Int64Array:
+    """Which tuples have a number below the edge of their group. Small numbers are looked up faster."""
+    last = np.maximum(edge, 1) - 1
+    return np.flatnonzero(chance <= last.astype(np.uint16)[groups])

@@ -160,8 +160,7 @@ class PaneStage:
         if not shedder.sheds_by_concept:
             return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
         kept, strata = shedder.kept_by_concept(times, groups, panes.of_groups)
-        places = np.flatnonzero(kept)
-        return batch.take(pa.array(places)), times[places], codes[places], groups[places], strata
+        return batch.take(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept; as yet every family counts them all."""
@@ -254,11 +253,13 @@ class PaneStage:
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Larger batches of the same tuples, so that few groups are cut in two."""
     held: list[pa.RecordBatch] = []
+    rows = 0
     for batch in batches:
         held.append(batch)
-        if sum(each.num_rows for each in held) >= GATHERED_ROWS:
+        rows += batch.num_rows
+        if rows >= GATHERED_ROWS:
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
+            held, rows = [], 0
     if held:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
@@ -268,9 +269,12 @@ class _Panes:
 
     def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
         self._grid = grid
+        self._first, last = ((int(edge) - grid.offset) // grid.length for edge in (times.min(), times.max()))
+        if self._first == last:
+            self.pairs = _Pairs(codes, key_count, None, 1)
+            return
         index = np.floor_divide(times - grid.offset, grid.length)
-        self._first = int(index.min())
-        self.pairs = _Pairs(codes, key_count, index - self._first, int(index.max()) - self._first + 1)
+        self.pairs = _Pairs(codes, key_count, index - self._first, last - self._first + 1)
 
     def key_and_start(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The key of each pair, and the start of its pane."""
@@ -286,7 +290,8 @@ class _Panes:
 class _Pairs:
     """The (key, pane) pairs of a batch, numbered: densely if that is small, else by those that occur."""
 
-    def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array, pane_count: int) -> None:
+    def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
+        """`panes` may be left out if there is one."""
         if key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
             distinct, panes = np.unique(panes, return_inverse=True)
             self._panes: Int64Array | None = distinct
@@ -294,7 +299,7 @@ class _Pairs:
         else:
             self._panes = None
         self._pane_count = pane_count
-        pairs = codes * pane_count + panes
+        pairs = codes if panes is None else codes * pane_count + panes
         self._pairs: Int64Array | None = None
         if key_count * pane_count <= max(DENSE_GROUPS, 4 * len(codes)):
             self.groups, self.count = pairs, key_count * pane_count
