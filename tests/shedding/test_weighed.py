@@ -120,7 +120,7 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
         behind = Strata(received.astype(np.float64))
     else:
         chance = share / received[0]
-        kept = kept_by_chance(len(x), 1 - chance, random)
+        kept = np.flatnonzero(kept_by_chance(len(x), 1 - chance, random))
         behind = Strata(np.bincount(of[kept], minlength=groups) / chance, chance)
     x, of = x[kept], of[kept]
     batch = pa.record_batch([pa.array(x), pa.array(np.ones(len(x), bool))], names=["x", "counts"])

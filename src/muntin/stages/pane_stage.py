@@ -292,7 +292,7 @@ class _Pairs:
 
     def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
         """`panes` may be left out if there is one."""
-        if key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
+        if panes is not None and key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
             distinct, panes = np.unique(panes, return_inverse=True)
             self._panes: Int64Array | None = distinct
             pane_count = len(distinct)
