@@ -49,15 +49,16 @@ def encode(columns: Sequence[pa.Array], length: int) -> tuple[Int64Array, Int64A
     flat = [part for column in columns for part in _flatten(column)]
     if not flat:
         return np.zeros(length, dtype=np.int64), np.zeros(min(length, 1), dtype=np.int64)
-    codes, first = _column_codes(flat[0])
+    codes, distinct, first = _column_codes(flat[0])
     for column in flat[1:]:
-        more, others = _column_codes(column)
+        more, count, _ = _column_codes(column)
         # Dense again after every column: the product of two counts of at most 2**31 rows fits 63 bits.
-        codes, first = _column_codes(pa.array(codes * len(others) + more))
-    return codes, first
+        codes, distinct, first = _column_codes(pa.array(codes * count + more))
+    return codes, _first_rows(codes, distinct) if first is None else first
 
 
-def _column_codes(column: pa.Array) -> tuple[Int64Array, Int64Array]:
+def _column_codes(column: pa.Array) -> tuple[Int64Array, int, Int64Array | None]:
+    """The codes, how many there are, and where each first appears, if that was found on the way."""
     if values.is_integer(column.type) and not column.null_count and len(column):
         integers = np.asarray(column)
         least = int(integers.min())
@@ -65,22 +66,21 @@ def _column_codes(column: pa.Array) -> tuple[Int64Array, Int64Array]:
         if span <= _DENSE * len(column):
             return _dense_codes(np.subtract(integers, least, dtype=np.int64), span)
     encoded = column.dictionary_encode(null_encoding="encode")
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, _first_rows(codes, len(encoded.dictionary))
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary), None
 
 
 _DENSE = 2
 """Integers whose range is no larger than this many times their number are looked up in a table of that range."""
 
 
-def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, Int64Array]:
-    """Four times as fast as a hash table."""
+def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, int, Int64Array]:
+    """Faster than a hash table."""
     first = _first_rows(offsets, span)
     occurs = first < len(offsets)
     if occurs.all():
-        return offsets, first
+        return offsets, span, first
     codes = np.cumsum(occurs) - 1
-    return codes[offsets], first[occurs]
+    return codes[offsets], int(codes[-1]) + 1, first[occurs]
 
 
 def _first_rows(codes: Int64Array, count: int) -> Int64Array:
