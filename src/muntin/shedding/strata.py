@@ -106,6 +106,6 @@ def _edge(count: Float64Array, received: Int64Array) -> Int64Array:
 
 
 def _below(chance: Array, edge: Int64Array, groups: Int64Array) -> Int64Array:
-    """Which tuples have a number below the edge of their group. Small numbers are looked up faster."""
+    """Which tuples have a number below the edge of their group, an edge of 0 taken for 1: so that 16 bits hold it."""
     last = np.maximum(edge, 1) - 1
     return np.flatnonzero(chance <= last.astype(np.uint16)[groups])
