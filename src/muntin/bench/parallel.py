@@ -186,7 +186,7 @@ class _Bench:
             return measure(self._running, folder, setting, warm_up)
 
     def _alone(self) -> Record:
-        """The most that two workers can gain here."""
+        """What two cores are worth to the function: about what two workers can gain."""
         with self._running.step("the function alone"):
             # In turn, so that neither has the quieter machine.
             rates = [calls_per_second(FIT, self._scale.rate, CALLS, count) for count in (1, TWO, 1, TWO)]

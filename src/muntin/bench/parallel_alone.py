@@ -1,7 +1,7 @@
 """What two cores are worth to the function itself, without Spark and without Muntin.
 
 Cores share memory and caches, and on a hired machine perhaps more: two calls at once may each take longer than
-one alone. No worker model can be faster than that.
+one alone. What worker models gain is to be seen beside that.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def of_function(one: float, two: float) -> Record:
         ratio=two / one,
         target=None,
         baseline_name="calls/s of one",
-        note=f"{two:.1f} calls/s, one {one:.1f}; what two workers can gain at most",
+        note=f"{two:.1f} calls/s, one {one:.1f}; what two cores are worth to it",
     )
 
 
