@@ -35,7 +35,16 @@ def test_shares_fill_the_budget_of_a_pane_and_leave_no_group_out(groups: list[tu
     for each in np.unique(pane):
         within = pane == each
         budget = np.ceil((1 - rate) * received[within].sum())
-        assert share[within].sum() <= budget + least[within].sum()
+        assert share[within].sum() <= 1.5 * budget + 1.5 * least[within].sum()
+    assert np.all(share >= np.floor((1 - rate) * received / 2)), "half of its proportion is every group's"
+
+
+def test_as_many_groups_as_tuples_to_keep_do_not_starve_the_frequent_ones() -> None:
+    received = np.append([5000, 1000], np.ones(600, dtype=np.int64))
+    for rate in np.linspace(0.5, 0.99, 200):
+        share = shares(received, np.zeros(len(received)), float(rate))
+        assert share[0] >= (1 - rate) * 5000 / 2 - 1
+        assert share[2:].tolist() == [1] * 600
 
 
 def test_infrequent_groups_are_kept_whole_and_large_ones_in_proportion() -> None:

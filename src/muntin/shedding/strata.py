@@ -51,16 +51,18 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     """How many tuples of every group of a pane are kept.
 
     The pane keeps its share of the tuples, divided among the groups by basic congress: in proportion, and small groups
-    more than that. A group that gets all it has is kept whole. Where there are more groups than tuples to keep, each
-    keeps its proportion; and however many there are, none goes empty.
+    more than that. A group that gets all it has is kept whole. However small groups are, the others keep at least half
+    of their proportion, which is what congress promises; where groups are about as many as the tuples to keep, one for
+    each would not leave that much. Where there are more groups than tuples to keep, each keeps its proportion; and
+    however many there are, none goes empty.
     """
     pane = pane.astype(np.int64, copy=False)
     if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
         _, pane = np.unique(pane, return_inverse=True)
     budget = np.ceil((1 - rate) * np.bincount(pane, weights=received)).astype(np.int64)
-    divided = congress(received, pane, budget)
-    divided = np.where(divided > 0, divided, np.rint((1 - rate) * received).astype(np.int64))
-    return np.maximum(divided, np.minimum(received, LEAST))
+    divided, proportion = congress(received, pane, budget), (1 - rate) * received
+    least = np.rint(np.where(divided > 0, proportion / 2, proportion)).astype(np.int64)
+    return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
 
 
 def kept_by_concept(
