@@ -94,7 +94,9 @@ class Plan:
         top: Top | None = None,
         required: Sequence[str] = (),
         workers: Workers = KEYED,
+        weighed: bool = False,
     ) -> Plan:
+        """`weighed` tuples stand for others, though this query sheds none."""
         sampling, sampled = None, None
         of_tuples = {**types, WEIGHT: pa.float64()}
         hidden: dict[str, Bound] = {}
@@ -117,7 +119,8 @@ class Plan:
         if measures_drift:
             later -= {sampling_plan.SIZE}
         stored = None if applied is None else [c for c in applied.columns if c != time and c not in keys]
-        layout, families = lay_out(keys, of_tuples, windows, aggregates, stored, sampled, shedding is not None, later)
+        weighed = weighed or shedding is not None
+        layout, families = lay_out(keys, of_tuples, windows, aggregates, stored, sampled, weighed, later)
         return cls(
             time,
             tuple(windows),

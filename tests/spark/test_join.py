@@ -428,7 +428,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "pairs of what is left": (
         lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("name")).to_df(),
-        r"early cannot be computed under shed\(\), because it goes by the time",
+        r"early cannot be computed under shed\(\): it tells single tuples",
     ),
     "an odd policy": (lambda a, b: join(a, b).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]
 }

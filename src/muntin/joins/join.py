@@ -14,10 +14,11 @@ from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.decomposable import CountAggregate
 from muntin.errors import MuntinError, suggest
 from muntin.joins.multiplied import multiplied, why_not
-from muntin.joins.names import MARKS, SIDES, TIME, Which, other
+from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
 from muntin.joins.pairs import OverPairs
-from muntin.joins.product import Origin, Product
+from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.sides import Condition, JoinedAggregate, Side
+from muntin.panes.tuples import WEIGHT
 from muntin.query import RESERVED, LatePolicy, Query
 from muntin.sampling.plan import HIDDEN
 from muntin.windows import PaneWindow
@@ -110,7 +111,7 @@ class Join:
     def shed(self, *args: Any, **kwargs: Any) -> Join:
         """As for any query: tuples of both sides are dropped, and results have the column `quality`.
 
-        Counts, sums, means and the like are scaled back to all pairs; rows are those of the tuples that are kept.
+        Aggregates are scaled back to all pairs, with intervals; rows are those of the tuples that are kept.
         """
         return replace(self, query=self.query.shed(*args, **kwargs))
 
@@ -146,12 +147,6 @@ class Join:
         """The query that runs, and what is made of its results."""
         if not self.aggregates:
             raise MuntinError("The join computes nothing yet; call .agg(...) with at least one aggregate, or .rows().")
-        for name, each in self.aggregates.items():
-            if self.query.shedding is not None and each.why_pairs is not None:
-                raise MuntinError(
-                    f"{name} cannot be computed under shed(), because {each.why_pairs}, and tuples of both sides are "
-                    "dropped. Leave it out, or use shed() with .rows()."
-                )
         if any(each.why_pairs is not None for each in self.aggregates.values()):
             return self._over_pairs()
         time = self.query.source.types[TIME]
@@ -189,12 +184,17 @@ class Join:
         origins[TIME] = Origin(TIME, "later")
         time = self.query.source.types[TIME]
         kinds = {**self.types, **dict.fromkeys(self.conditions, pa.bool_()), TIME: time}
+        types = {name: kinds[name] for name in (*self.query.by, *origins, *on_pairs)}
+        if self.query.shedding is not None:
+            for which in SIDES:
+                origins |= {WEIGHTS[which]: Origin(WEIGHT, which), PLACES[which]: Origin(PLACE, which)}
+                kinds |= {WEIGHTS[which]: pa.float64(), PLACES[which]: pa.int64()}
         query = replace(self.query, source=self._source(), applied=Product.of(origins, kinds))
         query.check_complete()
-        types = {name: kinds[name] for name in (*self.query.by, *origins, *on_pairs)}
         bound = {name: each.aggregate.bind(kinds, each.condition, time) for name, each in self.aggregates.items()}
         late_row = query.plan([0]).late_row
-        return Prepared(query, OverPairs.of(self.window, self.query.by, types, bound, late_row), on_pairs)
+        over_pairs = OverPairs.of(self.window, self.query.by, types, bound, late_row, self.query.shedding)
+        return Prepared(query, over_pairs, on_pairs)
 
     def _origins(self, columns: Sequence[str]) -> dict[str, Origin]:
         """Where the columns of pairs come from; keys, which every result has, are left out."""

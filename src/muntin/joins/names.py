@@ -16,6 +16,10 @@ TIME = "__muntin_time"
 MARKS: dict[Which, str] = {"left": "__muntin_left", "right": "__muntin_right"}
 """The boolean columns that say which side a tuple is of."""
 
+WEIGHTS: dict[Which, str] = {"left": "__muntin_left_weight", "right": "__muntin_right_weight"}
+PLACES: dict[Which, str] = {"left": "__muntin_left_place", "right": "__muntin_right_place"}
+"""Of a pair, where tuples were shed: how many tuples each of its two stands for, and which one of its window it is."""
+
 
 def other(which: Which) -> Which:
     return "right" if which == "left" else "left"

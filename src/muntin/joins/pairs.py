@@ -15,10 +15,17 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.arrays import BoolArray
-from muntin.joins.names import TIME
-from muntin.panes import keys
+from muntin.joins.kept_pairs import KeptPairs, interval_of
+from muntin.joins.names import PLACES, TIME, WEIGHTS
+from muntin.panes import keys as key_codes
 from muntin.panes.table import PaneTable, key_columns, merge
+from muntin.panes.tuples import WEIGHT
 from muntin.plan import Plan
+from muntin.sampling.quality import QualityFields, patched, quality_type
+from muntin.shedding.plan import check
+from muntin.shedding.policy import Shedding
+from muntin.shedding.weighed import Weighed
+from muntin.shedding.windows import typed, with_interval
 from muntin.stages.pane_stage import PaneStage
 from muntin.stages.table_stage import ALL_TIMES
 from muntin.stages.taken import absorb
@@ -41,6 +48,8 @@ class OverPairs:
     """Over the pairs, per number of the window and key."""
     late_row: pa.DataType | None
     """The type of the column `late`, if rows that came too late are among the pairs: they pass by."""
+    shedding: Shedding | None = None
+    """How tuples of both sides were shed before they were paired, if they were."""
 
     @classmethod
     def of(
@@ -50,8 +59,11 @@ class OverPairs:
         types: Mapping[str, pa.DataType],
         aggregates: Mapping[str, Bound],
         late_row: pa.DataType | None,
+        shedding: Shedding | None = None,
     ) -> OverPairs:
         """`types` are those of all columns that the aggregates read, the keys, and the time of a pair."""
+        if shedding is not None:
+            check((window,), aggregates)
         plan = Plan.make(
             time=TIME,
             windows=(_ALL_TIME,),
@@ -59,20 +71,35 @@ class OverPairs:
             keys=(NUMBER, *on),
             aggregates=aggregates,
             shards=(0,),
+            weighed=shedding is not None,
         )
-        return cls(window, plan, late_row)
+        return cls(window, plan, late_row, shedding)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Window and number, then the keys and the aggregates, as of any query."""
         result = self.plan.result_schema
+        quality = [] if self._quality is None else [pa.field("quality", self._quality)]
         late = [] if self.late_row is None else [pa.field("late", self.late_row)]
-        return pa.schema([result.field("window"), *list(result)[2:], *late])
+        return pa.schema([result.field("window"), *list(result)[2:], *quality, *late])
+
+    @cached_property
+    def read(self) -> tuple[str, ...]:
+        """The columns of pairs that it needs."""
+        of_kept = () if self.shedding is None else (*WEIGHTS.values(), *PLACES.values())
+        return (*self.plan.types, *of_kept)
+
+    @cached_property
+    def _quality(self) -> pa.StructType | None:
+        """The type of the column that says how good answers are, if there is one."""
+        if self.shedding is None:
+            return None
+        return quality_type({output.name: output.bound.result for output in self.plan.outputs})
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What is complete is answered at once: a task holds the pairs of one window and key, and of one batch."""
         stage = PaneStage(self.plan)
-        held: list[PaneTable] = []
+        held: list[_Lifted] = []
         last: list[pa.Array] | None = None
         for batch in batches:
             pairs = batch
@@ -81,28 +108,70 @@ class OverPairs:
                 pairs = batch.filter(batch.column(NUMBER).is_valid())
             if not pairs.num_rows:
                 continue
-            pairs = stage.typed(pairs.select(list(self.plan.types)))
+            pairs = stage.typed(pairs.select(list(self.read)))
             columns = key_columns(pairs, self.plan.layout.keys)
             starts = np.flatnonzero(_new_group(columns, last))
             last = [column.slice(len(column) - 1) for column in columns]
             if len(starts):
                 cut = int(starts[-1])
-                held += _lifted(stage, pairs.slice(0, cut))
+                held += self._lifted(stage, pairs.slice(0, cut))
                 yield from self._answered(held)
                 held, pairs = [], pairs.slice(cut)
-            held += _lifted(stage, pairs)
+            held += self._lifted(stage, pairs)
             if len(held) > _MANY:
-                held = [merge(self.plan.layout, held)]
+                held = [_Lifted.merged(self.plan, held)]
         yield from self._answered(held)
 
-    def _answered(self, tables: Sequence[PaneTable]) -> Iterator[pa.RecordBatch]:
-        if not tables:
+    def _lifted(self, stage: PaneStage, pairs: pa.RecordBatch) -> list[_Lifted]:
+        if not pairs.num_rows:
+            return []
+        kept = None
+        if self.shedding is not None:
+            kept = KeptPairs.of(self._measures, key_columns(pairs, self.plan.layout.keys), pairs)
+            left, right = (np.asarray(pairs.column(name)) for name in WEIGHTS.values())
+            pairs = pairs.append_column(WEIGHT, pa.array(left * right))
+        return [_Lifted(stage.lift(pairs, np.asarray(pairs.column(TIME).cast(pa.int64()))), kept)]
+
+    @cached_property
+    def _measures(self) -> tuple[Weighed, ...]:
+        """What is estimated of all pairs."""
+        scaled = (output.bound.scaled for output in self.plan.outputs)
+        return tuple(dict.fromkeys(each.weighed for each in scaled if each is not None and each.weighed is not None))
+
+    def _answered(self, lifted: Sequence[_Lifted]) -> Iterator[pa.RecordBatch]:
+        if not lifted:
             return
-        taken = absorb(self.plan, None, merge(self.plan.layout, tables), *ALL_TIMES)
+        together = _Lifted.merged(self.plan, lifted)
+        taken = absorb(self.plan, None, together.table, *ALL_TIMES)
         assert taken is not None, "there are tables"
         whole = whole_windows(self.plan, taken, ALL_TIMES[1], None, None)
         for batch in answers(self.plan, taken, *ALL_TIMES, whole):
-            yield self._told(batch.columns[2:], batch.num_rows)
+            columns = batch.columns[2:]
+            if together.kept is not None:
+                columns = self._scaled(together.kept, columns)
+            yield self._told(columns, batch.num_rows)
+
+    def _scaled(self, kept: KeptPairs, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Keys and aggregates of the kept pairs, scaled back to all pairs, and how good that is."""
+        assert self.shedding is not None
+        assert self._quality is not None
+        keys_of, values = columns[: len(self.plan.keys)], columns[len(self.plan.keys) :]
+        chosen = kept.numbers([key_codes.normalised(column) for column in keys_of])
+        found = dict(zip((output.name for output in self.plan.outputs), values, strict=True))
+        told, asked = kept.told(chosen, self.shedding)
+        shed = np.flatnonzero(told.approximate)
+        for output in self.plan.outputs:
+            scaled, of_kept = output.bound.scaled, found[output.name].take(pa.array(shed))
+            interval = None
+            if scaled is not None and scaled.weighed is not None:
+                estimates = kept.estimates(self._measures.index(scaled.weighed), self.shedding.by_chance)
+                interval = interval_of(scaled, estimates.take(pa.array(chosen[shed])), asked.take(shed))
+                found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
+            elif scaled is not None:
+                interval = scaled.interval(of_kept, None, asked)
+            told = with_interval(told, output.name, interval, shed)
+        quality = told.column(QualityFields.of(self._quality), found)
+        return [*keys_of, *found.values(), quality]
 
     def _told(self, columns: Sequence[pa.Array], length: int) -> pa.RecordBatch:
         """The window itself in the place of the one that holds all times."""
@@ -122,17 +191,24 @@ class OverPairs:
             yield pa.record_batch(columns, schema=self.schema)
 
 
-def _lifted(stage: PaneStage, pairs: pa.RecordBatch) -> list[PaneTable]:
-    if not pairs.num_rows:
-        return []
-    return [stage.lift(pairs, np.asarray(pairs.column(TIME).cast(pa.int64())))]
+@dataclass(frozen=True)
+class _Lifted:
+    """Pairs as partials, and what is needed beside those where tuples were shed."""
+
+    table: PaneTable
+    kept: KeptPairs | None
+
+    @classmethod
+    def merged(cls, plan: Plan, parts: Sequence[_Lifted]) -> _Lifted:
+        kept = [part.kept for part in parts if part.kept is not None]
+        return cls(merge(plan.layout, [part.table for part in parts]), KeptPairs.merged(kept) if kept else None)
 
 
 def _new_group(columns: Sequence[pa.Array], last: Sequence[pa.Array] | None) -> BoolArray:
     """Which pairs are of another window or key than the one before; `last` is the key of the one before the first."""
     length = len(columns[0])
     if last is None:
-        codes, _ = keys.encode(columns, length)
+        codes, _ = key_codes.encode(columns, length)
         return np.append(True, codes[1:] != codes[:-1])
-    codes, _ = keys.encode([pa.concat_arrays(pair) for pair in zip(last, columns, strict=True)], length + 1)
+    codes, _ = key_codes.encode([pa.concat_arrays(pair) for pair in zip(last, columns, strict=True)], length + 1)
     return np.asarray(codes[1:] != codes[:-1])

@@ -11,7 +11,10 @@ import pyarrow as pa
 
 from muntin.arrays import Int64Array
 from muntin.joins.names import MARKS, TIME
+from muntin.panes.tuples import WEIGHT
 
+PLACE = "__muntin_place"
+"""No column of the tuples: what tells each from the others."""
 MOST_PAIRS = 1 << 20
 """How many pairs there are at once: what bounds the memory of a window with very many of them."""
 
@@ -39,8 +42,14 @@ class Product:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of tuples that it is made from."""
-        return tuple(dict.fromkeys([MARKS["left"], *(origin.column for origin in self.origins)]))
+        """The columns of tuples that it is made from, as they came."""
+        return tuple(name for name in self.read if name != WEIGHT)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The same, and what tuples stand for, where it matters."""
+        origins = (origin.column for origin in self.origins if origin.column != PLACE)
+        return tuple(dict.fromkeys([MARKS["left"], *origins]))
 
     def pieces(
         self, tuples: pa.RecordBatch, begin: Int64Array, end: Int64Array
@@ -78,4 +87,7 @@ class Product:
         if any(origin.of == "later" for origin in self.origins):
             times = np.asarray(tuples.column(TIME).cast(pa.int64()))
             of["later"] = pa.array(np.where(times[right] > times[left], right, left))
-        return [tuples.column(origin.column).take(of[origin.of]) for origin in self.origins]
+        return [
+            of[origin.of] if origin.column == PLACE else tuples.column(origin.column).take(of[origin.of])
+            for origin in self.origins
+        ]

@@ -15,6 +15,7 @@ from muntin.aggregates.decomposable import overflow
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.families.family import Answers, Family, Later, Output, nothing_later
+from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patched
@@ -134,16 +135,9 @@ class ShedWindows:
         of_kept = known[output.name] if len(shed) == count else known[output.name].take(pa.array(shed))
         estimates = None if scaled.weighed is None else estimated[estimates_of(output.name)]
         interval = scaled.interval(of_kept, estimates, asked, estimated.get(partners_of(output.name)))
-        if interval is None:
-            unknown = pa.nulls(count, pa.float64())
-            return found, _with_sides(told, output.name, _struct(unknown, unknown))
-        if estimates is not None:
-            found[output.name] = patched(found[output.name], shed, _typed(interval.value, of_kept, output))
-        low, high = (pa.array(_spread(side, shed, count), from_pandas=True) for side in (interval.low, interval.high))
-        relative = interval.relative_error
-        error = _spread(np.where(np.isfinite(relative), relative, np.nan), shed, count)
-        told = replace(told, error=np.fmax(told.error, error))
-        return found, _with_sides(told, output.name, _struct(low, high))
+        if estimates is not None and interval is not None:
+            found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
+        return found, with_interval(told, output.name, interval, shed)
 
     def _count(self, told: Told) -> None:
         error = told.error[told.approximate]
@@ -152,6 +146,18 @@ class ShedWindows:
         self.counted.exact += len(told.error) - len(error)
         self.counted.error += float(known.sum())
         self.counted.with_error += len(known)
+
+
+def with_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array) -> Told:
+    """With what is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
+    count = len(told.size)
+    if interval is None:
+        unknown = pa.nulls(count, pa.float64())
+        return _with_sides(told, name, _struct(unknown, unknown))
+    low, high = (pa.array(_spread(side, shed, count), from_pandas=True) for side in (interval.low, interval.high))
+    relative = interval.relative_error
+    error = _spread(np.where(np.isfinite(relative), relative, np.nan), shed, count)
+    return _with_sides(replace(told, error=np.fmax(told.error, error)), name, _struct(low, high))
 
 
 _JUDGED = "judged "
@@ -233,7 +239,7 @@ def _spread(numbers: Float64Array, at: Int64Array, count: int) -> Float64Array:
     return found
 
 
-def _typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
+def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
     """Estimates as answers: null where the kept tuples have none, either."""
     nothing = np.asarray(of_kept.is_null())
     if not pa.types.is_integer(output.bound.result):

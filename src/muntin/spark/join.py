@@ -31,7 +31,7 @@ def build_join(join: Join, prepared: Prepared) -> DataFrame:
     # The pairs of a shard stay in one task, in their order: conditions are computed on the way.
     pairs = build(prepared.query)
     conditions = [_condition(where).alias(name) for name, where in prepared.conditions.items()]
-    read = [name for name in over_pairs.plan.types if name not in prepared.conditions]
+    read = [name for name in over_pairs.read if name not in prepared.conditions]
     read += ["late"] * (over_pairs.late_row is not None)
     chosen = pairs.select(*(_column(pairs, name) for name in read), *conditions)
     return _with_late(join, chosen.mapInArrow(over_pairs.run, schema_to_spark(over_pairs.schema)))

@@ -112,7 +112,7 @@ class WholeWindows:
     def pairs(self, product: Product, family: Family, answers: Answers) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
         """The pairs of a join: which window each is of, and the columns. There may be very many: some at a time."""
         for part in self.parts(family, answers):
-            names = list(product.columns)
+            names = list(product.read)
             given = pa.record_batch(self._given(part.held.tuples, names), names=names)
             for of_pair, pairs in product.pieces(given, part.held.begin, part.held.end):
                 yield part.answers[of_pair], pairs
