@@ -192,7 +192,8 @@ def test_a_join_is_scaled_back_from_both_sides(
 ) -> None:
     """The number of pairs is exact; sums over them are in their intervals about as often as those say.
 
-    That is 95 %, of about 20 or 40 windows for each of four seeds: below 88 % it would be by chance once in a thousand times.
+    That is 95 %, of about 20 or 40 windows for each of four seeds: below 88 % it would be by chance once in a hundred
+    times, or in a thousand.
     """
     pairs = joined(*(feed.table() for feed in both(spark, here, rows)))
     truth = keyed(pairs.agg(**aggregated).to_df().collect(), "k")

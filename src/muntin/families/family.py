@@ -311,9 +311,9 @@ def _told(
     if whole is None:
         return result_batch(plan, table, answers, [lowered_values[output.name] for output in plan.outputs])
     if plan.applied is not None:
-        windows, rows = whole.applied(family, answers)
+        windows, rows, given = whole.applied(family, answers)
         if whole.shed is not None:
-            rows = [*rows, whole.shed.quality(lowered_values).take(pa.array(windows))]
+            rows = [*rows, whole.shed.quality(lowered_values, given).take(pa.array(windows))]
         return result_batch(plan, table, answers.take(windows), rows)
     estimated = whole.shed or whole.approximate
     if estimated is not None:

@@ -15,6 +15,7 @@ from muntin.aggregates.decomposable import overflow
 from muntin.aggregates.values import of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.families.family import Answers, Family, Later, Output, nothing_later
+from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
@@ -22,6 +23,7 @@ from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patch
 from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
+from muntin.shedding.thinned import chances, thinned
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.held import Held
 from muntin.whole.quantiles import Quantiles
@@ -46,14 +48,25 @@ class Counted:
 class ShedWindows:
     """The windows of a shard that close with one batch, of which tuples may have been shed."""
 
-    def __init__(self, plan: Plan, whole: WholeWindows) -> None:
+    def __init__(self, plan: Plan, whole: WholeWindows, rate: float = 0.0) -> None:
+        """`rate` is the one in force, where the query does not say it."""
         assert plan.shedding is not None
         assert plan.quality_fields is not None
         self._plan = plan
         self._policy = plan.shedding
         self._fields = plan.quality_fields
         self._whole = whole
+        self._rate = rate if plan.shedding.rate is None else plan.shedding.rate
         self.counted = Counted()
+
+    def thinned(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
+        """Which windows hold more than their share for a function, and what it gets of them; None if there are none."""
+        if self._policy.by_chance or not self._rate:
+            return None
+        names = [name for name in known_keys.schema.names if name]
+        hashed = keys.hashes([known_keys.column(name) for name in names], known_keys.num_rows)
+        chance = chances(self._policy.seed, hashed[answers.key], answers.window)
+        return thinned(held, answers.window, chance, self._rate)
 
     def values(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
@@ -76,9 +89,10 @@ class ShedWindows:
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
-    def quality(self, known: Mapping[str, pa.Array]) -> pa.Array:
-        """How good the answers of a user's function are, which gets the tuples that were kept."""
+    def quality(self, known: Mapping[str, pa.Array], given: Int64Array | None = None) -> pa.Array:
+        """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
         asked = self._asked(known)
+        asked = asked if given is None else replace(asked, kept=given)
         incomplete = asked.kept < asked.size
         told = self._told(asked, incomplete)
         self._count(told)

@@ -67,7 +67,8 @@ class WindowStage:
             if now.waits and arrived_table is not None and arrived_table.tuples is not None:
                 pause = pause.blind_to(arrived_table.tuples.time)
             sampled = self.store.sampled(taken.table, now, pause)
-            whole = whole_windows(self.plan, taken, now, chunks, sampled, self.store.header.totals.rows, paused)
+            epoch, rate = self.store.header.totals.rows, self.metrics.shed_rate / 1e6
+            whole = whole_windows(self.plan, taken, now, chunks, sampled, epoch, paused, rate)
             begin = perf_counter_ns()
             for told_part, results in self._told(taken, closed, now, whole, drift):
                 self.metrics.answer_nanoseconds += perf_counter_ns() - begin
@@ -187,8 +188,12 @@ def whole_windows(
     sampled: SampleStore | None,
     epoch: int = 0,
     paused: bool = False,
+    rate: float = 0.0,
 ) -> WholeWindows | None:
-    """What answers windows from their tuples or from samples of them, if the query needs that."""
+    """What answers windows from their tuples or from samples of them, if the query needs that.
+
+    `rate` is that of shedding in this batch, where it is not always the same.
+    """
     if not plan.whole and sampled is None and plan.shedding is None:
         return None
     whole = WholeWindows(plan, taken.table, taken.tuples, now.settled, chunks)
@@ -197,7 +202,7 @@ def whole_windows(
             sampled.take_in(taken.fresh, taken.settled, epoch, paused)
         whole.approximate = ApproximateWindows(plan, sampled, whole)
     if plan.shedding is not None:
-        whole.shed = ShedWindows(plan, whole)
+        whole.shed = ShedWindows(plan, whole, rate)
     return whole
 
 

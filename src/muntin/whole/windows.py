@@ -90,12 +90,17 @@ class WholeWindows:
             for name, parts in found.items()
         }
 
-    def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array]]:
-        """The rows that the user's function makes of each window: which window each row is of, and the columns."""
+    def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array], Int64Array]:
+        """The rows that the user's function makes of each window: which window each row is of, and the columns.
+
+        And how many tuples it was given of each window.
+        """
         applied = self._plan.applied
         assert isinstance(applied, Applied), "a join has pairs instead"
         windows, tables = [], [applied.schema.empty_table()]
+        count = np.zeros(len(answers.key), dtype=np.int64)
         for part in self.parts(family, answers):
+            count[part.answers] = part.held.end - part.held.begin
             names = list(applied.columns)
             given = pa.table(self._given(part.held.tuples, names), names=names)
             counts, rows = applied.over(
@@ -107,7 +112,7 @@ class WholeWindows:
         back = pa.array(np.argsort(of_row, kind="stable"))
         table = pa.concat_tables(tables).combine_chunks()
         columns = [_one(column).take(back) for column in table.columns]
-        return np.sort(of_row, kind="stable"), columns
+        return np.sort(of_row, kind="stable"), columns, count
 
     def pairs(self, product: Product, family: Family, answers: Answers) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
         """The pairs of a join: which window each is of, and the columns. There may be very many: some at a time."""
@@ -155,7 +160,22 @@ class WholeWindows:
             for model in np.unique(answers.model[chosen]):
                 at = chosen[answers.model[chosen] == model]
                 begin, end = self._ranges(index, answers.take(at))
-                yield Part(at, Held(tuples, begin, end))
+                yield from self._shares(Part(at, Held(tuples, begin, end)), answers)
+
+    def _shares(self, part: Part, answers: Answers) -> Iterator[Part]:
+        """The part as it is; or, where a function would get more of windows than their share, those apart."""
+        cut = None
+        if self.shed is not None and isinstance(self._plan.applied, Applied):
+            cut = self.shed.thinned(part.held, answers.take(part.answers), self._table.keys)
+        if cut is None:
+            yield part
+            return
+        chosen, held = cut
+        yield Part(part.answers[chosen], held)
+        rest = np.ones(len(part.answers), dtype=bool)
+        rest[chosen] = False
+        if rest.any():
+            yield Part(part.answers[rest], Held(part.held.tuples, part.held.begin[rest], part.held.end[rest]))
 
     def _ranges(self, index: LeafIndex, answers: Answers) -> tuple[Int64Array, Int64Array]:
         if answers.from_end is None:
