@@ -227,20 +227,22 @@ def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: S
     assert len(routes["uniform"]) < len(routes["normal"]) / 2
 
 
+def measured(*seconds: float) -> Measured:
+    return Measured((100,) * len(seconds), seconds, cast("StreamingQuery", None))
+
+
 def test_the_fastest_batches_on_spark_are_compared() -> None:
-    query = cast("StreamingQuery", None)
-    found = {
-        "normal": Measured((100, 100), (1.0, 1.5), query),
-        "uniform": Measured((100, 100), (2.0, 0.5), query),
-        "concept": Measured((100, 100), (0.54, 3.0), query),
-    }
-    by_uniform, by_normal = records.on_spark(100, found)
-    assert by_uniform.ratio == pytest.approx(1.08)
-    assert by_uniform.meets is True
+    found = records.OnSpark()
+    found.add_normal(measured(1.0, 1.5))
+    for rate, uniform, by_concept in ((0.5, 1.0, 1.21), (AT, 2.0, 0.54), (AT, 0.5, 3.0)):
+        found.add(UNIFORM, rate, measured(uniform))
+        found.add(CONCEPT, rate, measured(by_concept))
+    at_half, at, over_all, by_normal = told = records.on_spark(100, found)
+    assert [record.meets for record in told] == [None, True, False, None]
+    assert at_half.ratio == pytest.approx(1.21)
+    assert at.ratio == pytest.approx(1.08)
+    assert over_all.ratio == pytest.approx((1.21 * 1.08) ** 0.5)
     assert by_normal.ratio == pytest.approx(0.54)
-    assert by_normal.meets is None
-    slower = {**found, "concept": Measured((100,), (0.6,), query)}
-    assert records.on_spark(100, slower)[0].meets is False
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:

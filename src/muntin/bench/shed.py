@@ -22,8 +22,8 @@ from muntin.bench.shed_fit import SCHEMA, Fit
 from muntin.bench.shed_on_spark import CONCEPT, SPARK_WARM_UP, UNIFORM, fares_on_spark, rides_on_spark
 from muntin.bench.shed_overload import capacity, drive
 from muntin.bench.shed_plot import Picture, draw
-from muntin.bench.shed_records import Goals
-from muntin.bench.steady import Measured, write_tables
+from muntin.bench.shed_records import Goals, OnSpark
+from muntin.bench.steady import write_tables
 from muntin.whole.applied import Applied
 
 FIT = Applied(Fit(degree=3, rounds=5), SCHEMA, ("time", "value"), "arrow")
@@ -111,9 +111,8 @@ class _Bench:
         self._picture = Picture(target=TARGET_LATENCY)
 
     def run(self) -> tuple[list[Record], Draw]:
-        self._running.steps(
-            len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + 1 + 3 * self._scale.spark_rounds + 3
-        )
+        on_spark = 1 + sum(1 + 2 * len(self._rates_on_spark(number)) for number in range(self._scale.spark_rounds))
+        self._running.steps(len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + on_spark + 3)
         records = [*self._drift(), *self._means(), *self._fits(), *self._pane_stage()]
         records += [*self._on_spark(), *self._overload()]
         return records, partial(draw, self._picture)
@@ -182,13 +181,20 @@ class _Bench:
         running, rows = self._running, self._scale.spark_rows
         with running.step("Spark: making rides"):
             folder = write_tables(running.place / "rides", rides_on_spark(rows))
-        found: dict[str, Measured] = {}
-        for _ in range(self._scale.spark_rounds):
-            for name, method in (("normal", None), ("uniform", UNIFORM), ("concept", CONCEPT)):
-                with running.step(f"Spark: means by route, {name}"):
-                    measured = running.measure(fares_on_spark(running.spark, folder, method), SPARK_WARM_UP)
-                    found[name] = found[name] + measured if name in found else measured
+        found = OnSpark()
+        for number in range(self._scale.spark_rounds):
+            with running.step("Spark: means by route, normal"):
+                found.add_normal(running.measure(fares_on_spark(running.spark, folder, None), SPARK_WARM_UP))
+            for rate in self._rates_on_spark(number):
+                for method in (UNIFORM, CONCEPT):
+                    with running.step(f"Spark: means by route, {method} at {rate:.0%}"):
+                        query = fares_on_spark(running.spark, folder, method, rate)
+                        found.add(method, rate, running.measure(query, SPARK_WARM_UP))
         return records_of.on_spark(rows, found)
+
+    def _rates_on_spark(self, number: int) -> list[float]:
+        """Those of a round: the paper's own in all of them, the others in every second one."""
+        return [rate for rate in self._scale.rates if rate == AT or number % 2 == 0]
 
     def _overload(self) -> list[Record]:
         """The stream that is shed comes first, while the machine has not been worn by the other."""

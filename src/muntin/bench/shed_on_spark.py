@@ -38,9 +38,9 @@ def rides_on_spark(rows: int) -> Iterator[pa.Table]:
         yield pa.table(columns)
 
 
-def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None) -> DataFrame:
+def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None, rate: float = AT) -> DataFrame:
     """The mean fare of every route, in windows as in the paper."""
     window = W.sliding("30 minutes", "10 minutes")
     query = muntin.over(stream(spark, folder), window, time="ts", watermark="1 second", by="key")
     query = query.agg(fare=A.mean("value"))
-    return (query if method is None else query.shed(rate=AT, method=method)).to_df()
+    return (query if method is None else query.shed(rate=rate, method=method)).to_df()
