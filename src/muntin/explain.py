@@ -19,6 +19,7 @@ from muntin.ranking.policy import Top
 from muntin.sampling.plan import SamplingPlan
 from muntin.shedding.policy import Shedding
 from muntin.shedding.strata import LEAST
+from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 _FEW_MICROSECONDS = 1_000
@@ -45,7 +46,7 @@ def explanation(query: Query) -> str:
     if plan.sampling is not None:
         lines += ["", *_approximation(plan.sampling)]
     if plan.shedding is not None:
-        lines += ["", shedding(plan.shedding, bool(plan.keys))]
+        lines += ["", shedding(plan.shedding, plan)]
     if plan.top is not None:
         lines += ["", *_ranking(plan, plan.top)]
     if plan.measures_drift:
@@ -137,18 +138,23 @@ def _approximation(sampling: SamplingPlan) -> list[str]:
     return lines
 
 
-def shedding(policy: Shedding, grouped: bool) -> str:
+def shedding(policy: Shedding, plan: Plan) -> str:
     if policy.target_latency is not None:
         rate = f"as many tuples as it takes to keep batches within {describe(policy.target_latency)}"
     else:
         rate = f"{policy.rate:.0%} of the tuples"
     if policy.method == "uniform":
         what = "all tuples have the same chance to be kept, so that small groups may be missing"
-    elif grouped:
+    elif plan.keys:
+        assert plan.over_time is not None, "only windows over time shed"
+        panes = max(window.longest for window in plan.over_time.models) // plan.grid.length
         what = (
             "the groups of every pane are counted, and of each its share is kept, more than that of small ones and no "
-            f"fewer than {LEAST} if there are as many"
+            f"fewer than {LEAST} if there are as many: with {panes:,} pane{'s' * (panes != 1)} to a window, "
+            f"{LEAST * panes:,} of a group that is in all of them"
         )
+        if isinstance(plan.applied, Applied):
+            what += ", of which the function gets the window's share"
     else:
         what = "of every pane a sample is kept"
     return (

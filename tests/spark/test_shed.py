@@ -241,6 +241,25 @@ def slowly(table: pa.Table) -> pa.Table:
     return pa.table({"n": [table.num_rows]})
 
 
+def counted(table: pa.Table) -> pa.Table:
+    return pa.table({"n": [table.num_rows]})
+
+
+def test_a_function_gets_the_share_of_a_window_however_short_panes_are(files: Feed) -> None:
+    """k5 has about three rows in a second: too few to shed any. In a minute it has its share like the others."""
+    frequent = files.table().where("k IN ('k1', 'k2', 'k5')")
+    base = muntin.over(frequent, W.sliding("1 minute", "1 second"), time="t", by="k").apply(counted, "n long")
+    found, truth = (keyed(each.to_df().collect(), "k") for each in (base.shed(rate=0.9), base))
+    assert found.keys() == truth.keys()
+    for place, values in found.items():
+        assert values["quality"]["size"] == truth[place]["n"]
+        assert values["n"] == values["quality"]["sampled"]
+    whole = [place for place, values in truth.items() if place[2] == "k5" and values["n"] > 100]
+    assert len(whole) > 50
+    kept = [found[place]["n"] / truth[place]["n"] for place in whole]
+    assert 0.05 < np.mean(kept) < 0.35  # small groups get more than their proportion
+
+
 def test_the_controller_sheds_while_batches_take_too_long(spark: SparkSession, here: Path) -> None:
     """Every batch closes a window of a thousand tuples, which takes a second; half a second is what it may take."""
     source = Feed(spark, here / "in", SCHEMA)
@@ -273,4 +292,12 @@ def test_explain_says_what_is_shed(files: Feed, capsys: pytest.CaptureFixture[st
     query(files.table(), rate=0.98).explain()
     said = capsys.readouterr().out
     assert "Shedding: 98% of the tuples" in said
-    assert "no fewer than 2" in said
+    assert (
+        "no fewer than 2 if there are as many: with 3 panes to a window, 6 of a group that is in all of them." in said
+    )
+    muntin.over(files.table(), W.tumbling("1 minute"), time="t", by="k").apply(slowly, "n long").shed(
+        rate=0.5
+    ).explain()
+    assert (
+        "1 pane to a window, 2 of a group that is in all of them, of which the function gets" in capsys.readouterr().out
+    )

@@ -38,7 +38,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
     if plan.keeps_chunks:
         lines += ["", *_chunks(plan)]
     if plan.shedding is not None:
-        lines += ["", f"{shedding(plan.shedding, grouped=True)} Each side sheds for itself, by its own groups."]
+        lines += ["", f"{shedding(plan.shedding, plan)} Each side sheds for itself, by its own groups."]
     copies = join.window.copies
     lines += [
         "",
