@@ -150,6 +150,18 @@ def test_one_tuple_of_several_does_not_tell_how_far_off_it_is() -> None:
     assert np.isnan(interval.low).all()
 
 
+def test_a_side_of_which_nothing_was_shed_leaves_no_doubt() -> None:
+    """Twenty of a hundred left tuples, with the only right one: as sure as the twenty."""
+    columns = {"close": [True] * 20, WEIGHTS["left"]: [5.0] * 20, WEIGHTS["right"]: [1.0] * 20}
+    columns |= {PLACES["left"]: list(range(20)), PLACES["right"]: [99] * 20}
+    batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
+    found = KeptPairs.of([Weighed("close", None)], [pa.array([7] * 20)], batch)
+    _, asked = found.told(np.array([0]), Shedding(0.8, None))
+    interval = interval_of(Scaled("count", Weighed("close", None)), found.estimates(0, False), asked)
+    assert (interval.value[0], interval.high[0]) == (100, 100)
+    assert 80 < interval.low[0] < 90  # Clopper and Pearson, for 20 of 20
+
+
 # Through the stages
 
 NAMES = ["count", "count_x", "sum_n", "sum_x", "mean_x", "var_pop", "stddev_samp", "min_x", "max_w", "count_where"]

@@ -164,12 +164,15 @@ class KeptPairs:
         """How good the answers of these groups are, as far as that does not depend on what is asked."""
         kept = {which: each[chosen] for which, each in self.tuples.items()}
         received = {which: each[chosen] for which, each in self.received.items()}
-        shed = np.logical_or.reduce([received[which] > kept[which] + 1e-6 for which in SIDES])
         pairs, size = kept["left"] * kept["right"], np.rint(received["left"] * received["right"])
+        as_sure_as, shed = pairs, np.zeros(len(chosen), dtype=bool)  # as the fewest tuples of a side that was shed
+        for which in SIDES:
+            of_side = received[which] > kept[which] + 1e-6
+            as_sure_as = np.where(of_side, np.minimum(as_sure_as, kept[which]), as_sure_as)
+            shed |= of_side
         unknown = np.full(len(chosen), np.nan)  # until some aggregate can tell
         told = Told(shed, EXACT, unknown, policy.confidence, pairs, size.astype(np.int64))
-        # Pairs are as sure as the fewer of their tuples.
-        return told, Asked(np.minimum(kept["left"], kept["right"]), size, policy.by_chance, policy.confidence)
+        return told, Asked(as_sure_as, size, policy.by_chance, policy.confidence)
 
     def _spread(self, which: Which) -> Float64Array:
         """What the squares of each tuple are multiplied by. One alone, of several, does not tell how far off it is."""

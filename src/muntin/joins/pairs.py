@@ -160,12 +160,16 @@ class OverPairs:
         found = dict(zip((output.name for output in self.plan.outputs), values, strict=True))
         told, asked = kept.told(chosen, self.shedding)
         shed = np.flatnonzero(told.approximate)
+        asked, of_shed = asked.take(shed), pa.array(chosen[shed])
+        estimates = {
+            measure: kept.estimates(number, self.shedding.by_chance).take(of_shed)
+            for number, measure in enumerate(self._measures)
+        }
         for output in self.plan.outputs:
             scaled, of_kept = output.bound.scaled, found[output.name].take(pa.array(shed))
             interval = None
             if scaled is not None and scaled.weighed is not None:
-                estimates = kept.estimates(self._measures.index(scaled.weighed), self.shedding.by_chance)
-                interval = interval_of(scaled, estimates.take(pa.array(chosen[shed])), asked.take(shed))
+                interval = interval_of(scaled, estimates[scaled.weighed], asked)
                 found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
             elif scaled is not None:
                 interval = scaled.interval(of_kept, None, asked)
