@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, positions_in_runs, run_starts, stable_order
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, expand, run_starts
 from muntin.sampling.allocation import congress
 
 LEAST = 2
@@ -20,6 +20,7 @@ LEAST = 2
 COARSE_BITS, FINE_BITS = 16, 8
 """Of the random number of a tuple. The coarse ones tell of most tuples whether they are kept; only those near the edge
 need the others, and are put in order. Of equal ones, the first counts."""
+DIGIT_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,26 @@ def kept_by_concept(
         sure[too_many] = 0
     between = np.flatnonzero(~kept)
     fine = random.integers(0, 1 << FINE_BITS, len(between), dtype=np.uint16)
-    number = chance[candidates[between]].astype(np.int64) << FINE_BITS | fine
-    # By group, and then by the number.
-    order = between[stable_order(number, of[between])]
-    place = positions_in_runs(run_starts(of[order]), len(order))
-    kept[order[place < (share - sure)[of[order]]]] = True
+    order = between[_by_group_and_number(of[between], chance[candidates[between]], fine)]
+    in_order = of[order]
+    starts = run_starts(in_order)
+    wanted = (share - sure)[in_order[starts]]  # no more than there are
+    first, _ = expand(starts, wanted)
+    kept[order[first]] = True
     return candidates[kept]
+
+
+def _by_group_and_number(group: Int64Array, coarse: Array, fine: Array) -> Int64Array:
+    """From the last digit to the first, of 16 bits each: those NumPy sorts by counting, several times as fast."""
+    half = FINE_BITS  # of a digit: the random number has three of them
+    order = np.argsort(coarse << half | fine, kind="stable")  # what does not fit is in the next digit
+    digit = (group << half).astype(np.uint16) | coarse >> half
+    order = order[np.argsort(digit[order], kind="stable")]
+    rest = group >> half
+    while rest.any():
+        order = order[np.argsort(rest.astype(np.uint16)[order], kind="stable")]
+        rest = rest >> DIGIT_BITS
+    return order
 
 
 def _edge(count: Float64Array, received: Int64Array) -> Int64Array:
