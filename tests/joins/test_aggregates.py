@@ -126,7 +126,10 @@ def cut(size: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             yield batch.slice(begin, size)
 
 
-def answers_of(over: OverPairs, title: str, batches: Iterable[pa.RecordBatch]) -> Answers:
+def answers_of(
+    over: OverPairs, title: str, batches: Iterable[pa.RecordBatch], names: Iterable[str] = PAIR_CASES
+) -> Answers:
+    names = list(names)
     found: Answers = {}
     for batch in batches:
         assert batch.schema == over.schema
@@ -136,7 +139,7 @@ def answers_of(over: OverPairs, title: str, batches: Iterable[pa.RecordBatch]) -
             key = tuple(naive.comparable(columns[name][i]) for name in over.plan.keys[1:])
             place = (end[i], start[i], title, columns["window_id"][i], key)
             assert place not in found, "a window of a key is told once"
-            found[place] = {name: columns[name][i] for name in PAIR_CASES}
+            found[place] = {name: columns[name][i] for name in names}
     return found
 
 

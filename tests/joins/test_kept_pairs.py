@@ -29,7 +29,7 @@ from muntin.stages.table_stage import answer_table
 from tests import builders, naive
 from tests.builders import by_shard, check, pack, tiny
 from tests.joins import union
-from tests.joins.test_aggregates import PAIR_CASES, cut
+from tests.joins.test_aggregates import PAIR_CASES, answers_of, cut
 from tests.joins.test_product import LIMITS, PIECES
 from tests.naive import Answers, Row
 
@@ -196,20 +196,10 @@ def answered(
     bound = {n: case.aggregate.bind(union.TYPES, case.aggregate.where, builders.TIME) for n, case in CHOSEN.items()}
     over = OverPairs.of(window, on, union.pair_types(on), bound, None, policy)
     sides = [[row for row in rows if row[mark]] for mark in MARKS.values()]
-    shares = by_shard(plan, [each for side in sides if side for each in pack(plan, [side])])
-    found: Answers = {}
-    qualities: Answers = {}
-    for share in shares.values():
-        for batch in over.run(cut(size, answer_table(plan, share))):
-            assert batch.schema == over.schema
-            columns = {name: builders.plain(batch.column(name)) for name in batch.schema.names[1:]}
-            start, end = (builders.plain(part) for part in batch.column("window").flatten())
-            for i in range(batch.num_rows):
-                key = tuple(naive.comparable(columns[name][i]) for name in over.plan.keys[1:])
-                place = (end[i], start[i], window.title, columns["window_id"][i], key)
-                assert place not in found, "a window of a key is told once"
-                found[place] = {name: columns[name][i] for name in CHOSEN}
-                qualities[place] = columns["quality"][i]
+    (share,) = by_shard(plan, [each for side in sides if side for each in pack(plan, [side])]).values()
+    batches = over.run(cut(size, answer_table(plan, share)))
+    found = answers_of(over, window.title, batches, [*CHOSEN, "quality"])
+    qualities = {place: values.pop("quality") for place, values in found.items()}
     return found, qualities
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from muntin.arrays import Float64Array
+from muntin.arrays import Float64Array, Int64Array
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.plan import Plan
 from muntin.shedding.policy import Method, Shedding
 from muntin.shedding.strata import shares
-from muntin.shedding.thinned import MORE, chances, thinned
+from muntin.shedding.thinned import MORE, chances_of, thinned
 from muntin.whole.applied import Applied
 from muntin.whole.held import Held
 from muntin.workers.policy import Workers
@@ -42,9 +42,13 @@ def test_windows_are_cut_to_their_share_and_none_goes_empty(
     before = held(windows)
     window = np.arange(len(windows)) // (of_one + 1)
     chance = np.random.default_rng(seed).random(len(windows))
+
+    def chances(chosen: Int64Array) -> Float64Array:
+        return np.asarray(chance[chosen])
+
     share = shares(np.rint([sum(each) for each in windows]).astype(np.int64), window, rate)
     too_many = np.flatnonzero(np.array([len(each) for each in windows]) > MORE * share)
-    found = thinned(before, window, chance, rate)
+    found = thinned(before, window, chances, rate)
     if found is None:
         assert not len(too_many)
         return
@@ -63,8 +67,11 @@ def test_tuples_are_taken_as_often_as_they_weigh() -> None:
     """Chi-square over 4,000 draws of 6 out of 40 tuples; a false alarm is one in a thousand, and the seed is fixed."""
     weights = np.tile([1.0, 2.0, 1.0, 6.0], 10)
     counts = np.zeros(len(weights))
-    for chance in np.random.default_rng(3).random(4000):
-        found = thinned(held([weights.tolist()]), np.zeros(1, dtype=np.int64), np.array([chance]), 0.95)
+    random = np.random.default_rng(3)
+    for _ in range(4000):
+        found = thinned(
+            held([weights.tolist()]), np.zeros(1, dtype=np.int64), lambda own: random.random(len(own)), 0.95
+        )
         assert found is not None
         counts[np.asarray(found[1].tuples.columns.column("n"))] += 1
     share = counts.sum() / 4000
@@ -75,9 +82,9 @@ def test_tuples_are_taken_as_often_as_they_weigh() -> None:
 def test_chances_are_spread_evenly_and_the_same_at_every_replay() -> None:
     keys = np.arange(5000, dtype=np.uint64)
     windows = np.repeat(np.arange(50), 100)
-    found = chances(7, keys, windows)
-    assert np.array_equal(found, chances(7, keys, windows))
-    assert not np.array_equal(found, chances(8, keys, windows))
+    found = chances_of(7, keys, windows)
+    assert np.array_equal(found, chances_of(7, keys, windows))
+    assert not np.array_equal(found, chances_of(8, keys, windows))
     assert chisquare(np.histogram(found, 20, (0, 1))[0]).pvalue > 0.001
 
 

@@ -23,7 +23,7 @@ from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patch
 from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
-from muntin.shedding.thinned import chances, thinned
+from muntin.shedding.thinned import chances_of, thinned
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.held import Held
 from muntin.whole.quantiles import Quantiles
@@ -63,10 +63,13 @@ class ShedWindows:
         """Which windows hold more than their share for a function, and what it gets of them; None if there are none."""
         if self._policy.by_chance or not self._rate:
             return None
-        names = [name for name in known_keys.schema.names if name]
-        hashed = keys.hashes([known_keys.column(name) for name in names], known_keys.num_rows)
-        chance = chances(self._policy.seed, hashed[answers.key], answers.window)
-        return thinned(held, answers.window, chance, self._rate)
+
+        def chances(chosen: Int64Array) -> Float64Array:
+            own = known_keys.take(pa.array(answers.key[chosen]))
+            columns = [own.column(name) for name in own.schema.names if name]
+            return chances_of(self._policy.seed, keys.hashes(columns, len(chosen)), answers.window[chosen])
+
+        return thinned(held, answers.window, chances, self._rate)
 
     def values(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
