@@ -183,12 +183,17 @@ OVER_PAIRS = {
 
 
 @pytest.mark.parametrize(
-    ("aggregated", "rows", "judged_ones"),
-    [(MULTIPLIED, ROWS, ("total", "mean", "few")), (OVER_PAIRS, 6000, ("above", "total", "mean"))],
+    ("aggregated", "rows", "least", "judged_ones"),
+    [(MULTIPLIED, ROWS, 20, ("total", "mean", "few")), (OVER_PAIRS, 6000, 15, ("above", "total", "mean"))],
     ids=["multiplied", "over pairs"],
 )
 def test_a_join_is_scaled_back_from_both_sides(
-    spark: SparkSession, here: Path, aggregated: dict[str, A.Aggregate], rows: int, judged_ones: tuple[str, ...]
+    spark: SparkSession,
+    here: Path,
+    aggregated: dict[str, A.Aggregate],
+    rows: int,
+    least: int,
+    judged_ones: tuple[str, ...],
 ) -> None:
     """The number of pairs is exact; sums over them are in their intervals about as often as those say.
 
@@ -202,19 +207,20 @@ def test_a_join_is_scaled_back_from_both_sides(
         found = keyed(pairs.shed(rate=0.9, seed=seed).agg(**aggregated).to_df().collect(), "k")
         assert found.keys() == truth.keys()
         judged = [place for place in truth if found[place]["quality"]["sampled"] >= 20]
-        assert len(judged) > 15
+        assert len(judged) > least
         for place, values in found.items():
             assert values["pairs"] == truth[place]["pairs"]
             if values["quality"]["mode"] != "approximate":
                 assert values["total"] == pytest.approx(truth[place]["total"])
         for name, each in covered.items():
+            # Of pairs that share the only tuple that counts, nobody can tell how far off they are.
+            told = [place for place in judged if found[place]["quality"]["low"][name] is not None]
+            assert len(told) == len(judged) or (aggregated is OVER_PAIRS and len(told) > 0.9 * len(judged))
             each += [
                 found[place]["quality"]["low"][name] <= truth[place][name] <= found[place]["quality"]["high"][name]
-                for place in judged
-                if found[place]["quality"]["low"][name] is not None
+                for place in told
             ]
     for name, each in covered.items():
-        assert len(each) > 60, name
         assert np.mean(each) > 0.88, name
 
 
