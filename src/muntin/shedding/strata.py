@@ -104,7 +104,7 @@ def kept_by_concept(
 
 
 def _by_group_and_number(group: Int64Array, coarse: Array, fine: Array) -> Int64Array:
-    """From the last digit to the first, of 16 bits each: those NumPy sorts by counting, several times as fast."""
+    """From the last digit to the first, of 16 bits each: those NumPy sorts by counting."""
     half = FINE_BITS  # of a digit: the random number has three of them
     order = np.argsort(coarse << half | fine, kind="stable")  # what does not fit is in the next digit
     digit = (group << half).astype(np.uint16) | coarse >> half

@@ -23,7 +23,7 @@ from muntin.shedding.strata import shares
 from muntin.whole.held import Held
 
 MORE = 1.5
-"""Windows with less than so many times their share stay as they are: to copy tuples would cost more than it saves."""
+"""Windows with less than so many times their share stay as they are: tuples are not copied for so little."""
 
 
 Chances: TypeAlias = Callable[[Int64Array], Float64Array]
