@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, gammaincinv, stdtrit
+from scipy.special import betaincinv, gammaincinv
 
 from muntin.arrays import Float64Array, Int64Array
+from muntin.sampling.student import deviates
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,7 @@ class Interval:
     def relative_error(self) -> Float64Array:
         """How far off the estimate may be, relative to the truth, wherever in the interval that is."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            below = np.where(self.low == self.value, 0.0, (self.value - self.low) / np.abs(self.low))
-            above = np.where(self.high == self.value, 0.0, (self.high - self.value) / np.abs(self.high))
+            below, above = (self.value - self.low) / np.abs(self.low), (self.high - self.value) / np.abs(self.high)
             error = np.where(self.low * self.high > 0, np.maximum(below, above), np.inf)
             error = np.where(self.low == self.high, 0.0, error)
         return np.where(np.isnan(error), np.inf, error)
@@ -122,8 +122,7 @@ def distinct(priority: Float64Array, kept: Int64Array, confidence: float) -> Int
 
 def deviate(sampled: Int64Array, confidence: float) -> Float64Array:
     """Student's t for the sample; infinite for a single tuple, of which no variance can be told."""
-    degrees = np.maximum(sampled - 1, 1).astype(float)
-    return np.where(sampled > 1, stdtrit(degrees, 1 - (1 - confidence) / 2), np.inf)
+    return np.where(sampled > 1, deviates((sampled - 1).astype(np.float64), confidence), np.inf)
 
 
 def unsampled(sampled: Int64Array, size: Int64Array) -> Float64Array:

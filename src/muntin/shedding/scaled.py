@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import gammaincinv, stdtrit
+from scipy.special import gammaincinv
 
 from muntin.arrays import Float64Array, Int64Array
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
+from muntin.sampling.student import deviates
 from muntin.shedding.variances import variance
 from muntin.shedding.weighed import Weighed
 
@@ -104,9 +105,8 @@ def _around(value: Float64Array, scatter: Float64Array, of: dict[str, Float64Arr
     with np.errstate(divide="ignore", invalid="ignore"):
         strata = of["variance"] ** 2 / of["certainty"]
     degrees = np.where(of["certainty"] > 0, np.minimum(strata, of["kept"]), of["kept"] - 1)
-    deviate = stdtrit(np.maximum(degrees, 1.0), 1 - (1 - asked.confidence) / 2)
     with np.errstate(invalid="ignore"):
-        half = deviate * np.sqrt(np.maximum(scatter, 0.0))
+        half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
     half = np.where((of["kept"] < 2) & (asked.kept < asked.size), np.nan, half)
     nothing = of["count"] == 0
     value = np.where(nothing, np.nan, value)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import stdtrit
 
 from muntin.arrays import Float64Array
 from muntin.sampling.estimators import Interval
+from muntin.sampling.student import deviates
 
 FEWEST = 30
 """With fewer tuples, as far as equal ones would tell as much, no interval is told."""
@@ -55,5 +55,4 @@ def _half(
     degrees = np.minimum(tuples / (PER_DEGREE * kurtosis), np.maximum(tuples - 1, FEWEST_DEGREES))
     strata = np.where(of["certainty"] > 0, of["variance"] ** 2 / of["certainty"], np.inf)  # Satterthwaite
     degrees = np.maximum(np.minimum(degrees, strata), FEWEST_DEGREES)
-    deviate = stdtrit(degrees, 1 - (1 - confidence) / 2)
-    return np.where(tuples > FEWEST - 0.5, deviate * np.sqrt(scatter), np.nan)
+    return np.where(tuples > FEWEST - 0.5, deviates(degrees, confidence) * np.sqrt(scatter), np.nan)
