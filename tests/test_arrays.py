@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from muntin import arrays
 from muntin.arrays import (
     Int64Array,
+    Runs,
     chooser,
     expand,
     fold_runs,
@@ -22,6 +23,7 @@ from muntin.arrays import (
     running_max,
     search,
     search_behind,
+    spans,
     stable_order,
 )
 from tests.builders import compose
@@ -50,18 +52,55 @@ def test_is_sorted(pairs: list[tuple[int, int]]) -> None:
 @given(st.lists(st.lists(PAIRS, min_size=1, max_size=20), max_size=12))
 def test_fold_runs_keeps_the_order(runs: list[list[tuple[int, int]]]) -> None:
     flat = np.array([pair for run in runs for pair in run], dtype=np.int64).reshape(-1, 2)
-    starts = np.cumsum([0, *map(len, runs)])[:-1].astype(np.int64)
-    folded = fold_runs((flat[:, 0], flat[:, 1]), starts, compose)
+    folded = fold_runs((flat[:, 0], flat[:, 1]), runs_of(runs), compose)
     assert list(zip(*(column.tolist() for column in folded), strict=True)) == list(map(compose_all, runs))
 
 
 def test_fold_runs_leaves_its_input_alone() -> None:
     state = (np.arange(5), np.arange(5))
-    fold_runs(state, np.array([0, 2]), compose)
+    fold_runs(state, Runs.of(np.array([0, 2]), 5), compose)
     assert state[0].tolist() == [0, 1, 2, 3, 4]
 
 
 RUNS = st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=9), max_size=6)
+
+
+def runs_of(runs: list[list[Any]]) -> Runs:
+    return Runs.of_lengths(np.array([len(run) for run in runs], dtype=np.int64))
+
+
+@given(RUNS)
+def test_runs(runs: list[list[int]]) -> None:
+    found, lengths = runs_of(runs), [len(run) for run in runs]
+    again = Runs.of(found.starts, sum(lengths))
+    assert again.lengths.tolist() == lengths
+    assert again.starts.tolist() == list(accumulate([0, *lengths]))[: len(runs)]
+    assert found.size == sum(lengths)
+    assert found.are_single == all(length == 1 for length in lengths)
+    assert found.numbers.tolist() == [number for number, run in enumerate(runs) for _ in run]
+    assert found.repeated(found.starts).tolist() == [
+        start for start, length in zip(found.starts, lengths, strict=True) for _ in range(length)
+    ]
+
+
+@pytest.mark.parametrize("few", [0, 1024])
+@pytest.mark.parametrize("dtype", ["int64", "float64", "uint8"])
+@given(runs=RUNS.filter(len))
+def test_of_runs_one_by_one_and_at_once(few: int, dtype: str, runs: list[list[int]]) -> None:
+    """Short runs are added in another way than long ones."""
+    values = [[abs(value) for value in run] for run in runs] if dtype == "uint8" else runs
+    together = flat(values, dtype)
+    with patch.object(arrays, "_FEW_ELEMENTS", few):
+        assert runs_of(runs).sums(together).tolist() == [sum(run) for run in values]
+    assert runs_of(runs).least(together).tolist() == [min(run) for run in values]
+    assert runs_of(runs).greatest(together).tolist() == [max(run) for run in values]
+
+
+def test_sums_of_short_runs_may_overflow_on_the_way() -> None:
+    most = 2**63 - 1
+    runs = [[most], [most, -1], [-most, -1], [most, -most, 5]]
+    with patch.object(arrays, "_FEW_ELEMENTS", 0):
+        assert runs_of(runs).sums(flat(runs)).tolist() == [sum(run) for run in runs]
 
 
 def starts_of(runs: list[list[Any]]) -> Int64Array:
@@ -97,6 +136,7 @@ def test_running_max_at_the_limits(runs: list[list[int]]) -> None:
 def test_expand(drawn: list[tuple[int, int]]) -> None:
     first, count = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
     numbers, source = expand(first, count)
+    assert spans(first, count).tolist() == numbers.tolist()
     assert numbers.tolist() == [f + i for f, c in drawn for i in range(c)]
     assert source.tolist() == [i for i, (_, c) in enumerate(drawn) for _ in range(c)]
 

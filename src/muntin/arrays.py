@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -48,6 +50,63 @@ def run_starts(*columns: Array) -> Int64Array:
     return np.flatnonzero(changed)
 
 
+_SHORT_RUNS = 4
+"""Where runs have fewer elements than so many, on average, `ufunc.reduceat` takes longer to find them than to add."""
+_FEW_ELEMENTS = 1024
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of neighbours that are to become one each: where they begin, the first of them at 0, and their lengths."""
+
+    starts: Int64Array
+    lengths: Int64Array
+
+    @classmethod
+    def of(cls, starts: Int64Array, length: int) -> Runs:
+        """Those of so many elements."""
+        return cls(starts, np.diff(starts, append=length))
+
+    @classmethod
+    def of_lengths(cls, lengths: Int64Array) -> Runs:
+        return cls(lengths.cumsum() - lengths, lengths)
+
+    @cached_property
+    def size(self) -> int:
+        """How many elements they have together."""
+        return int(self.starts[-1] + self.lengths[-1]) if len(self.starts) else 0
+
+    @property
+    def are_single(self) -> bool:
+        """Whether all of them have one element, so that nothing is to be done."""
+        return self.size == len(self.starts)
+
+    @cached_property
+    def numbers(self) -> Int64Array:
+        """For every element the number of its run."""
+        return np.arange(len(self.starts)).repeat(self.lengths)
+
+    def repeated(self, of_runs: Array) -> Array:
+        """For every element what there is for its run."""
+        return np.asarray(of_runs.repeat(self.lengths))
+
+    def sums(self, values: Array) -> Array:
+        if _FEW_ELEMENTS < self.size < _SHORT_RUNS * len(self.starts):
+            if values.dtype == np.float64:
+                return np.bincount(self.numbers, values, len(self.starts))
+            if values.dtype == np.int64:  # where a sum overflows on the way, so does the difference, back again
+                total = values.cumsum()[self.starts + self.lengths - 1]
+                total[1:] -= total[:-1].copy()
+                return np.asarray(total)
+        return np.asarray(np.add.reduceat(values, self.starts))
+
+    def least(self, values: Array) -> Array:
+        return np.asarray(np.minimum.reduceat(values, self.starts))
+
+    def greatest(self, values: Array) -> Array:
+        return np.asarray(np.maximum.reduceat(values, self.starts))
+
+
 def is_sorted(*columns: Array) -> bool:
     """Whether rows are in the order of the first column, equal ones in that of the next, and so on."""
     tied = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
@@ -79,13 +138,12 @@ def chooser(chosen: BoolArray) -> Callable[[Array], Array]:
     return lambda array: np.concatenate([array[:0], *(array[run] for run in runs)])
 
 
-def fold_runs(state: State, starts: Int64Array, combine: Combine) -> State:
+def fold_runs(state: State, runs: Runs, combine: Combine) -> State:
     """Combine every run of neighbours into one partial, in order, in O(log longest run) vectorised rounds.
 
-    Run `r` is `[starts[r], starts[r + 1])`. Each round combines neighbours two by two, so `combine` may be any
-    associative function; it need not be commutative.
+    Each round combines neighbours two by two, so `combine` may be any associative function; it need not be commutative.
     """
-    lengths = np.diff(starts, append=len(state[0])) if len(starts) else np.zeros(0, np.int64)
+    lengths = runs.lengths
     while len(lengths) and lengths.max() > 1:
         ends = np.cumsum(lengths)
         begins = ends - lengths
@@ -179,11 +237,16 @@ def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
     return np.arange(length) - np.repeat(starts, np.diff(starts, append=length))
 
 
+def spans(first: Int64Array, count: Int64Array) -> Int64Array:
+    """For every i the numbers `first[i] … first[i] + count[i] - 1`, after one another."""
+    end: Int64Array = count.cumsum()
+    shift: Int64Array = (first - end + count).repeat(count)
+    return np.arange(len(shift)) + shift
+
+
 def expand(first: Int64Array, count: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """For every i the numbers `first[i] … first[i] + count[i] - 1`, after one another; and the i of each."""
-    source = np.arange(len(count)).repeat(count)
-    before: Int64Array = count.cumsum() - count
-    return np.arange(len(source)) + (first - before)[source], source
+    """The same, and the i of each."""
+    return spans(first, count), np.arange(len(count)).repeat(count)
 
 
 def running_max(values: Array, starts: Int64Array) -> Array:

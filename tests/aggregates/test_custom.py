@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from muntin import aggregates as A
 from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, State
+from muntin.arrays import Array, Runs, State
 from muntin.errors import MuntinError
 from tests import naive, strategies
 from tests.builders import TIME, bind, compose, lift_affine, one_number, to_batch
@@ -42,7 +42,7 @@ def folded(aggregate: A.Aggregate, *columns: list[Any], types: dict[str, pa.Data
     batch = pa.record_batch([pa.array(c, types[n]) for n, c in zip(names, columns, strict=True)], list(names))
     nothing = np.zeros(batch.num_rows, dtype=np.int64)
     _, state = partial.lift_tuples(Rows(batch, nothing, nothing, 1))
-    return bound.lower([partial.reduce(state, np.array([0]))], {})[0].as_py()
+    return bound.lower([partial.reduce(state, Runs.of(np.array([0]), len(state[0])))], {})[0].as_py()
 
 
 # The state may be an array, a tuple, a list or a dict

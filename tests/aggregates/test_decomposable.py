@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from muntin import aggregates as A
 from muntin.aggregates.partial import Count, IntegerSum, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import State, fold_runs
+from muntin.arrays import Runs, State, fold_runs
 from muntin.errors import MuntinError
 from tests import strategies
 from tests.builders import BUILT_IN, TIME, TYPES, bind, plain, row, to_batch
@@ -59,6 +59,10 @@ def check_answers(name: str, states: list[State], rows: Rows, groups: list[list[
     assert all(map(same, answers, expected)), (name, answers, expected)
 
 
+def one_run(length: int) -> Runs:
+    return Runs.of(np.array([0]), length)
+
+
 @given(grouped_rows())
 def test_lift(drawn: list[list[list[Row]]]) -> None:
     rows = part_rows(drawn)
@@ -70,9 +74,9 @@ def test_lift(drawn: list[list[list[Row]]]) -> None:
 @given(grouped_rows())
 def test_reduce_is_the_lift_of_the_union(drawn: list[list[list[Row]]]) -> None:
     rows = part_rows(drawn)
-    starts = np.arange(len(drawn)) * PARTS
+    runs = Runs.of(np.arange(len(drawn)) * PARTS, rows.group_count)
     for name, case in BUILT_IN.items():
-        states = [partial.reduce(partial.lift(rows), starts) for partial in bind(case.aggregate).partials]
+        states = [partial.reduce(partial.lift(rows), runs) for partial in bind(case.aggregate).partials]
         check_answers(name, states, rows, united(drawn))
 
 
@@ -115,8 +119,7 @@ def test_integer_sums_are_exact_or_an_error(numbers: list[int], data: st.DataObj
     bound = A.sum("n").bind({"n": pa.int64()}, None, TIME)
     groups = np.array([i for i, part in enumerate(parts) for _ in part], dtype=np.int64)
     rows = Rows(pa.record_batch([pa.array(numbers)], ["n"]), groups, groups, len(parts))
-    starts = np.array([0])
-    states = [partial.reduce(partial.lift(rows), starts) for partial in bound.partials]
+    states = [partial.reduce(partial.lift(rows), one_run(len(parts))) for partial in bound.partials]
     if -(2**63) <= sum(numbers) < 2**63:
         assert bound.lower(states, {}).to_pylist() == [sum(numbers)]
     else:
@@ -154,7 +157,7 @@ def test_variance_far_from_zero(drawn: list[int], base: float, data: st.DataObje
     groups = [i for i, part in enumerate(parts) for _ in part]
     rows = as_rows([row(0, x=number) for number in numbers], groups, len(parts))
     (moments,) = bound.partials
-    (found,) = bound.lower([moments.reduce(moments.lift(rows), np.array([0]))], {}).to_pylist()
+    (found,) = bound.lower([moments.reduce(moments.lift(rows), one_run(len(parts)))], {}).to_pylist()
     # Means are known to an ulp of the base, and so are distances from them. A sum of squares would be off by hundreds.
     slack = 4 * math.ulp(base)
     assert math.isclose(found, expected, abs_tol=slack * (max(numbers) - min(numbers) + slack))
@@ -173,8 +176,9 @@ def test_sums_beyond_the_finite_are_silent(numbers: list[float], total: float) -
     bound = bind(A.sum("x"))
     rows = as_rows([row(0, x=number) for number in numbers], range(len(numbers)), len(numbers))
     lifted = [partial.lift(rows) for partial in bound.partials]
-    reduced = [partial.reduce(state, np.array([0])) for partial, state in zip(bound.partials, lifted, strict=True)]
-    folded = [fold_runs(state, np.array([0]), p.combine) for p, state in zip(bound.partials, lifted, strict=True)]
+    runs = one_run(len(numbers))
+    reduced = [partial.reduce(state, runs) for partial, state in zip(bound.partials, lifted, strict=True)]
+    folded = [fold_runs(state, runs, p.combine) for p, state in zip(bound.partials, lifted, strict=True)]
     for states in (reduced, folded):
         (found,) = bound.lower(states, {}).to_pylist()
         assert same(found, total)
@@ -192,7 +196,7 @@ def test_the_moments_of_nothing_change_nothing(position: int) -> None:
     bound = bind(A.var_pop("x"))
     (moments,) = bound.partials
     state = moments.lift(as_rows([row(0, x=1e200)], [position], 2))
-    assert bound.lower([moments.reduce(state, np.array([0]))], {}).to_pylist() == [0.0]
+    assert bound.lower([moments.reduce(state, one_run(2))], {}).to_pylist() == [0.0]
 
 
 def test_variance_of_decimals() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Float64Array, State, fold_runs
+from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.shedding.scaled import Asked, Kind, Scaled
 from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
 from muntin.shedding.weighed import FIELDS, Weighed, WeighedSquares
@@ -86,9 +86,9 @@ def test_runs_are_reduced_to_what_merging_comes_to(runs: list[list[Stratum]]) ->
     for weighed in (WEIGHED, WEIGHED_SQUARES):
         states = [part.lifted(weighed) for parts in runs for part in parts]
         together = tuple(np.concatenate(columns) for columns in zip(*states, strict=True))
-        starts = np.cumsum([0, *(len(parts) for parts in runs[:-1])])
-        reduced = weighed.reduce(together, starts)
-        merged = fold_runs(together, starts, weighed.combine)
+        lengths = Runs.of_lengths(np.array([len(parts) for parts in runs]))
+        reduced = weighed.reduce(together, lengths)
+        merged = fold_runs(together, lengths, weighed.combine)
         for name, one, other in zip(weighed.names, reduced, merged, strict=True):
             scale = max(1.0, float(np.abs(other).max()))
             assert one == pytest.approx(other, rel=1e-6, abs=1e-7 * scale), name
@@ -97,7 +97,7 @@ def test_runs_are_reduced_to_what_merging_comes_to(runs: list[list[Stratum]]) ->
 def test_means_that_are_the_same_stay_the_same_in_a_run() -> None:
     parts = [Stratum(np.full(3, value), np.ones(3), 30) for value in (0.5, 0.5, 0.5, np.inf, np.inf)]
     together = tuple(np.concatenate(columns) for columns in zip(*(part.lifted() for part in parts), strict=True))
-    _, mean, squares, *_ = WEIGHED.reduce(together, np.array([0, 3]))
+    _, mean, squares, *_ = WEIGHED.reduce(together, Runs.of(np.array([0, 3]), 5))
     assert mean.tolist() == [0.5, np.inf]
     assert squares[0] == 0
 

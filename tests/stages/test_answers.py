@@ -179,7 +179,7 @@ def test_new_windows(windows: list[PaneWindow], leaves: set[tuple[int, int]], fi
     (window,) = windows
     key, time = (np.array(column) for column in zip(*sorted(leaves), strict=True))
     panes = Leaves(key, time, ())
-    ids, leaf = expand(*new_windows(panes, window, first, first + length))
+    ids, leaf = expand(*new_windows(panes, window, (first, first + length)))
     found = key[leaf], ids
     expected = {(k, i) for k, t in leaves for i in naive.windows_holding(window, t) if first <= i <= first + length}
     assert list(zip(*(column.tolist() for column in found), strict=True)) == sorted(expected)
@@ -198,10 +198,17 @@ def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int,
     table = np.array(leaves, dtype=np.int64).reshape(-1, 2)
     key, start, length = np.array(queries, dtype=np.int64).reshape(-1, 3).T
     with patch.object(leaf_index, "FEW", few):
-        begin, end = LeafIndex(table[:, 0], table[:, 1]).ranges(key, start, start + length)
+        index = LeafIndex(table[:, 0], table[:, 1])
+        begin, end = index.ranges(key, start, start + length)
     assert begin.tolist() == [bisect_left(leaves, (k, t)) for k, t, _ in queries]
     for (k, t, size), b, e in zip(queries, begin.tolist(), end.tolist(), strict=True):
         assert leaves[b:e] == [(key, time) for key, time in leaves if key == k and t <= time < t + size]
+        inside = sorted({key for key, time in leaves if t <= time < t + size})
+        assert index.keys_between(t, t + size).tolist() == inside
+        begin_all, end_all = index.ranges(np.array(inside), np.full(len(inside), t), np.full(len(inside), t + size))
+        assert [leaves[i:j] for i, j in zip(begin_all, end_all, strict=True)] == [
+            [(key, time) for key, time in leaves if key == one and t <= time < t + size] for one in inside
+        ]
 
 
 def test_shards_are_told_apart() -> None:

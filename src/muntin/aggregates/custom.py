@@ -17,7 +17,7 @@ from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, W
 from muntin.aggregates.decomposable import counted
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, Int64Array, State, fold_runs, run_starts
+from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, CustomEstimator
 from muntin.shedding.scaled import Scaled
@@ -148,7 +148,9 @@ class OptionalPartial(Partial):
         present = np.zeros(rows.group_count, dtype=bool)
         present[groups[starts]] = True
         columns = [np.zeros(rows.group_count, dtype=column.dtype) for column in state]
-        for column, folded in zip(columns, fold_runs(state, starts, self.inner.combine), strict=True):
+        for column, folded in zip(
+            columns, fold_runs(state, Runs.of(starts, len(groups)), self.inner.combine), strict=True
+        ):
             column[present] = folded
         return (present, *columns)
 

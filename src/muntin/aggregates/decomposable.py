@@ -80,7 +80,7 @@ def counted(column: str, where: str | None) -> Bound:
 
 def _lower_moments_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     ((count, mean, _),) = states
-    return pa.array(mean, mask=count == 0)
+    return values.masked(mean, count == 0)
 
 
 def _total(column: str, types: Types, where: str | None, aggregate: str) -> IntegerSum | FloatSum:
@@ -100,7 +100,7 @@ def _lower_integer_sum(column: str, states: Sequence[State], dictionaries: Dicti
     half = 1 << 31
     if np.any((high < -half) | (high >= half)):
         raise overflow(f"sum of column {column!r}")
-    return pa.array((high << 32) + low, mask=count == 0)
+    return values.masked((high << 32) + low, count == 0)
 
 
 def overflow(what: str) -> MuntinError:
@@ -111,7 +111,7 @@ def overflow(what: str) -> MuntinError:
 
 def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (total,), (count,) = states
-    return pa.array(total, mask=count == 0)
+    return values.masked(total, count == 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ class MeanAggregate(OfColumn):
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     total, (count,) = states
     summed = total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1]
-    return pa.array(summed / np.maximum(count, 1), mask=count == 0)
+    return values.masked(summed / np.maximum(count, 1), count == 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionar
     ((count, _, squares),) = states
     degrees = count - 1 if sample else count
     variance = squares / np.maximum(degrees, 1)
-    return pa.array(np.sqrt(variance) if root else variance, mask=degrees <= 0)
+    return values.masked(np.sqrt(variance) if root else variance, degrees <= 0)
 
 
 Extreme = Literal["min", "max", "first", "last"]

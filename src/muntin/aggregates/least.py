@@ -20,7 +20,7 @@ import numpy as np
 
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, BoolArray, Int64Array, State
+from muntin.arrays import Array, BoolArray, Int64Array, Runs, State
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -83,13 +83,13 @@ class Least(Partial):
         take_right = less(right, left)
         return tuple(np.where(take_right, b, a) for a, b in zip(left, right, strict=True))
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
+    def reduce(self, state: State, runs: Runs) -> State:
         if len(self.places) > 1:
-            return super().reduce(state, starts)
+            return super().reduce(state, runs)
         # One place: with absent partials out of the way, the run's least key is a plain minimum.
         absent, key = state
-        best = np.minimum.reduceat(np.where(absent == 1, _LARGEST, key), starts)
-        gone = np.minimum.reduceat(absent, starts)
+        best = runs.least(np.where(absent == 1, _LARGEST, key))
+        gone = runs.least(absent)
         return (gone, np.where(gone == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Float64Array, Int64Array, State, fold_runs
+from muntin.arrays import Float64Array, Int64Array, Runs, State, fold_runs
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Partial(ABC):
     def combine(self, left: State, right: State) -> State:
         """The partials of the union of the tuples, position by position."""
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
+    def reduce(self, state: State, runs: Runs) -> State:
         """One partial per run of neighbours."""
-        return fold_runs(state, starts, self.combine)
+        return fold_runs(state, runs, self.combine)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Count(Partial):
     def combine(self, left: State, right: State) -> State:
         return (left[0] + right[0],)
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
-        return (np.add.reduceat(state[0], starts),)
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.sums(state[0]),)
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ class FloatSum(ColumnPartial):
         with np.errstate(all="ignore"):  # inf - inf is NaN, as in Spark: no reason to warn
             return (left[0] + right[0],)
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
+    def reduce(self, state: State, runs: Runs) -> State:
         with np.errstate(all="ignore"):
-            return (np.add.reduceat(state[0], starts),)
+            return (runs.sums(state[0]),)
 
 
 def sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
@@ -156,8 +156,8 @@ class IntegerSum(ColumnPartial):
     def combine(self, left: State, right: State) -> State:
         return _carry(left[0] + right[0], left[1] + right[1])
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
-        return _carry(np.add.reduceat(state[0], starts), np.add.reduceat(state[1], starts))
+    def reduce(self, state: State, runs: Runs) -> State:
+        return _carry(runs.sums(state[0]), runs.sums(state[1]))
 
 
 def _exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.values import of_type, viewed
-from muntin.arrays import BoolArray, Int64Array, State
+from muntin.aggregates.values import of_type, taken_from, viewed
+from muntin.arrays import BoolArray, Int64Array, Runs, State
 from muntin.families.parts import Parts
 from muntin.panes.marks import Marks
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
@@ -74,8 +74,8 @@ class Answers:
         return Answers(model, window, key, start, end, partial, from_end, tuples)
 
 
-Later: TypeAlias = Callable[[Answers], dict[str, pa.Array]]
-"""The outputs that were not computed at once, for some of the windows."""
+Later: TypeAlias = Callable[[Int64Array | None], dict[str, pa.Array]]
+"""The outputs that were not computed at once: for the windows at some places, or for all of them."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ FEW_EDGES = 8
 
 
 def pieces(
-    leaves: State, reduce: Callable[[State, Int64Array], State], begin: Int64Array, end: Int64Array
+    leaves: State, reduce: Callable[[State, Runs], State], begin: Int64Array, end: Int64Array
 ) -> tuple[State, Int64Array, Int64Array]:
     """The leaves between neighbouring edges of windows as one, and the windows as ranges of those.
 
@@ -266,7 +266,8 @@ def pieces(
         return leaves, begin, end
     edges = np.unique(np.concatenate([begin, end]))
     starts = edges[:-1] if edges[-1] == len(leaves[0]) else edges
-    reduced = reduce(tuple(column[starts[0] :] for column in leaves), starts - starts[0])
+    runs = Runs.of(starts - starts[0], len(leaves[0]) - int(starts[0]))
+    reduced = reduce(tuple(column[starts[0] :] for column in leaves), runs)
     return reduced, np.searchsorted(edges, begin), np.searchsorted(edges, end)
 
 
@@ -292,8 +293,10 @@ def told(
     later: Later | None = None,
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
-    answers, lowered_values = _with_all(plan, answers, lowered_values)
-    batch = _told(plan, table, family, answers, lowered_values, whole, later or nothing_later)
+    later = later or nothing_later
+    if plan.required:
+        answers, lowered_values, later = _with_all(plan, answers, lowered_values, later)
+    batch = _told(plan, table, family, answers, lowered_values, whole, later)
     return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
 
 
@@ -324,17 +327,21 @@ def _told(
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
 
 
-def nothing_later(answers: Answers) -> dict[str, pa.Array]:
+def nothing_later(chosen: Int64Array | None) -> dict[str, pa.Array]:
     """Where all outputs were computed at once."""
     return {}
 
 
-def _with_all(plan: Plan, answers: Answers, values: Mapping[str, pa.Array]) -> tuple[Answers, Mapping[str, pa.Array]]:
+def _with_all(
+    plan: Plan, answers: Answers, values: Mapping[str, pa.Array], later: Later
+) -> tuple[Answers, Mapping[str, pa.Array], Later]:
     """Only the windows that have some of everything that the plan requires."""
-    if not plan.required:
-        return answers, values
     there = np.flatnonzero(np.logical_and.reduce([np.asarray(values[name]) > 0 for name in plan.required]))
-    return answers.take(there), {name: each.take(pa.array(there)) for name, each in values.items()}
+
+    def later_of(chosen: Int64Array | None) -> dict[str, pa.Array]:
+        return later(there if chosen is None else there[chosen])
+
+    return answers.take(there), {name: each.take(pa.array(there)) for name, each in values.items()}, later_of
 
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -350,8 +357,7 @@ def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequenc
     if plan.has_partial:
         partial = answers.partial
         columns.append(pa.array(np.zeros(len(answers.key), bool) if partial is None else partial))
-    chosen = pa.array(answers.key)
-    columns += [table.keys.column(key).take(chosen) for key in plan.keys]
+    columns += [taken_from(table.keys.column(key), answers.key) for key in plan.keys]
     columns += values
     if plan.late_row is not None:
         columns.append(pa.nulls(len(answers.key), plan.late_row))

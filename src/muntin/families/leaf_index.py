@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from muntin.arrays import Int64Array, all_true, any_true, are_one, run_starts
+from muntin.arrays import Int64Array, all_true, any_true, are_one
 
 FEW = 64
 """Leaves of so few windows of keys are searched for one by one."""
@@ -19,29 +20,37 @@ class LeafIndex:
         """Both are sorted together, by key and then by time."""
         self._key, self._time = key, time
         self._of_one_key = time if len(key) and key[0] == key[-1] == 0 else None
-        self._within: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = {}
+        self._found: dict[tuple[int, int], _Within] = {}
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The leaves `[begin, end)` of each key with a time in `[start, end)`; or where they would be."""
         if len(key) > FEW and len(self._key) and self._of_one_key is None and are_one(start) and are_one(end):
-            begin, behind = self._of_all_keys(int(start[0]), int(end[0]))
-            known = np.minimum(key, len(begin) - 1)
-            begin, behind = begin[known], behind[known]
+            within = self._within(int(start[0]), int(end[0]))
+            if np.array_equal(key, within.key):
+                return within.begin, within.end
+            begin, behind = within.of(key)
             if all_true(begin < behind):
                 return begin, behind
         return self.first(key, start), self.first(key, end)
 
-    def _of_all_keys(self, start: int, end: int) -> tuple[Int64Array, Int64Array]:
-        """Those of all keys in one window, where they have any: to look at each leaf takes less than to search."""
-        if (start, end) not in self._within:
-            at = np.flatnonzero((self._time >= start) & (self._time < end))
-            of_key = self._key[at]
-            runs = run_starts(of_key)
-            begin, behind = np.zeros((2, int(self._key[-1]) + 2), dtype=np.int64)
-            begin[of_key[runs]] = at[runs]
-            behind[of_key[runs]] = at[runs] + np.diff(runs, append=len(at))
-            self._within[start, end] = begin, behind
-        return self._within[start, end]
+    def keys_between(self, start: int, end: int) -> Int64Array:
+        """Those that have any leaf with a time in `[start, end)`, in order."""
+        if self._of_one_key is not None:
+            first, behind = self._of_one_key.searchsorted([start, end])
+            return np.zeros(int(first < behind), dtype=np.int64)
+        return self._within(start, end).key
+
+    def _within(self, start: int, end: int) -> _Within:
+        """To look at each leaf takes less than to search for those of every key."""
+        if (start, end) not in self._found:
+            first = (self._time >= start) & (self._time < end)
+            last = first.copy()
+            follows = first[1:] & first[:-1] & (self._key[1:] == self._key[:-1])
+            first[1:] &= ~follows
+            last[:-1] &= ~follows
+            begin = np.flatnonzero(first)
+            self._found[start, end] = _Within(self._key[begin], begin, np.flatnonzero(last) + 1)
+        return self._found[start, end]
 
     def first(self, key: Int64Array, time: Int64Array) -> Int64Array:
         """The first leaf of each key that is not before a time; where there is none, the one behind the key's last."""
@@ -55,6 +64,21 @@ class LeafIndex:
     @cached_property
     def _composites(self) -> _Composites:
         return _Composites(self._key, self._time)
+
+
+@dataclass(frozen=True)
+class _Within:
+    """The leaves `[begin, end)` of all keys that have any between two times."""
+
+    key: Int64Array
+    begin: Int64Array
+    end: Int64Array
+
+    def of(self, key: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Those of these keys; of one that has none, an empty range."""
+        begin, end = np.zeros((2, int(max(self.key.max(initial=0), key.max())) + 1), dtype=np.int64)
+        begin[self.key], end[self.key] = self.begin, self.end
+        return begin[key], end[key]
 
 
 class _Composites:

@@ -8,7 +8,7 @@ import numpy as np
 
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Int64Array, State
+from muntin.arrays import Runs, State
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class TimeSpan(Partial):
     def combine(self, left: State, right: State) -> State:
         return (np.minimum(left[0], right[0]), np.maximum(left[1], right[1]))
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
-        return (np.minimum.reduceat(state[0], starts), np.maximum.reduceat(state[1], starts))
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.least(state[0]), runs.greatest(state[1]))
 
 
 ROW_COUNT_FIELD, FIRST_TIME, LAST_TIME = range(3)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import BoolArray, Int64Array, run_numbers, run_starts, running_max
+from muntin.arrays import BoolArray, Int64Array, Runs, run_numbers, run_starts, running_max
 from muntin.families.family import Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.families.partials import FIRST_TIME, LAST_TIME
 from muntin.panes.table import Leaves, PaneTable, arranged, merge
@@ -98,4 +98,5 @@ class SessionFamily(TupleFamily):
         if self.leaf_set.per_tuple:
             return leaves
         starts = self.sessions(leaves)
-        return Leaves(leaves.key[starts], leaves.time[starts], self.leaf_set.reduce(leaves.state, starts))
+        state = self.leaf_set.reduce(leaves.state, Runs.of(starts, len(leaves)))
+        return Leaves(leaves.key[starts], leaves.time[starts], state)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, State, all_true, are_one, expand
+from muntin.arrays import BoolArray, Int64Array, Runs, State, all_true, expand, spans
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Output, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.parts import Parts
@@ -78,6 +78,10 @@ class TimeFamily(Family):
         return max((int(last_ends(each.time, self.models).max()) for each in leaves if len(each)), default=0)
 
 
+LeafRanges: TypeAlias = dict[int, tuple[Int64Array, Int64Array]]
+"""The leaves `[begin, end)` of each window, by the number of the leaf set."""
+
+
 class WindowAnswers:
     """Answers every window over one pane table, in window order."""
 
@@ -100,7 +104,11 @@ class WindowAnswers:
         """Those windows, some at a time: time is halved until each part has few enough of them."""
         if after >= until:
             return
-        new = [new_windows(self._panes, window, *_ids(window, after, until)) for window in self._family.models]
+        ids = [_ids(window, after, until) for window in self._family.models]
+        if len(ids) == 1 and ids[0][0] == ids[0][1]:
+            yield from self._only(self._family.models[0], ids[0][0])
+            return
+        new = [new_windows(self._panes, *each) for each in zip(self._family.models, ids, strict=True)]
         count = sum(int(counts.sum()) for _, counts in new)
         if count > MOST_ANSWERS:
             first, last = self._reach
@@ -132,27 +140,36 @@ class WindowAnswers:
         if isinstance(self._plan.applied, Product):
             yield from self._pairs(self._plan.applied, answers)
         else:
-            values = self._lowered(answers)
-            later = partial(self._lowered, later=True)
+            ranges: LeafRanges = {}
+            values = self._lowered(answers, ranges)
+            later = partial(self._lowered, answers, ranges, later=True)
             yield told(self._plan, self._table, self._family, answers, values, self._whole, later)
 
     def _pairs(self, product: Product, answers: Answers) -> Iterator[pa.RecordBatch]:
         assert self._whole is not None, "pairs are made of tuples"
         shed = self._whole.shed
-        quality = None if shed is None else shed.quality(self._lowered(answers))
+        quality = None if shed is None else shed.quality(self._lowered(answers, {}))
         for windows, pairs in self._whole.pairs(product, self._family, answers):
             told_quality = [] if quality is None else [quality.take(pa.array(windows))]
             yield result_batch(self._plan, self._table, answers.take(windows), [*pairs, *told_quality])
 
-    def _lowered(self, answers: Answers, later: bool = False) -> dict[str, pa.Array]:
-        """What the decomposable aggregates say of each window: those that are told at once, or the others."""
+    def _lowered(
+        self, answers: Answers, ranges: LeafRanges, chosen: Int64Array | None = None, later: bool = False
+    ) -> dict[str, pa.Array]:
+        """What the decomposable aggregates say of each window, or of some: those that are told at once, or the others.
+
+        In `ranges` are those that were looked up, for the next time.
+        """
+        count = len(answers.key) if chosen is None else len(chosen)
         outputs, of_sets = self._family.asked[later]
         states: list[tuple[dict[int, State], Int64Array | None]] = []
         for number, parts in enumerate(of_sets):
             if not parts:
                 states.append(({}, None))
                 continue
-            begin, end = self._index(number).ranges(answers.key, answers.start, answers.end)
+            if number not in ranges:
+                ranges[number] = self._index(number).ranges(answers.key, answers.start, answers.end)
+            begin, end = ranges[number] if chosen is None else (edge[chosen] for edge in ranges[number])
             held = None if all_true(begin < end) else np.flatnonzero(begin < end)
             if held is not None:
                 begin, end = begin[held], end[held]
@@ -162,8 +179,19 @@ class WindowAnswers:
             of_output = [(*states[number - self._family.first_set], fields) for number, fields in output.slots]
             held = of_output[0][1]
             slots = [state[fields.start] for state, _, fields in of_output if state]
-            values[output.name] = lowered(output, slots, held, len(answers.key), self._table)
+            values[output.name] = lowered(output, slots, held, count, self._table)
         return values
+
+    def _only(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
+        """Those of a single window, as mostly where time goes on: all keys that it holds, in order."""
+        ids = np.array([window_id])
+        index, start, end = self._family.windows[0][0], window.start(ids), window.end(ids)
+        key = self._index(0).keys_between(int(start[0]), int(end[0]))
+        if len(key):
+            told_id = window.told_id(ids)
+            of_keys = (each.repeat(len(key)) for each in (np.array([index]), told_id, start, end))
+            model, told_id, start, end = of_keys
+            yield Answers(model, told_id, key, start, end)
 
     def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
         """All windows that the leaves bring to their keys, model by model."""
@@ -173,8 +201,6 @@ class WindowAnswers:
             ids, leaf = expand(first, count)
             key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
-        if len(parts) == 1 and all(map(are_one, parts[0][3:])):  # one window: its keys are in order as they are
-            return Answers(*parts[0])
         model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
         held = Answers(model, window_id, key, start, end)
         return held.take(np.lexsort((held.key, held.start, held.end)))
@@ -185,9 +211,9 @@ class WindowAnswers:
         parts, leaves = of_sets[number], self._leaves[number]
         length = end - begin
         if int(length.sum()) <= len(leaves):  # a tree is for windows that share leaves
-            at = slice(int(begin[0]), int(end[0])) if len(begin) == 1 else expand(begin, length)[0]
+            at = slice(int(begin[0]), int(end[0])) if len(begin) == 1 else spans(begin, length)
             state = tuple(column[at] for column in parts.state(leaves.state))
-            return parts.leaf_set.reduce(state, length.cumsum() - length)
+            return parts.leaf_set.reduce(state, Runs.of_lengths(length))
         if (number, later) not in self._trees:
             panes = max(window.longest for window in self._family.models) // self._family.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
@@ -205,15 +231,15 @@ def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:
     return window.last_ended(after) + 1, window.last_ended(until)
 
 
-def new_windows(panes: Leaves, window: PaneWindow, first: int, last: int) -> tuple[Int64Array, Int64Array]:
-    """For every leaf, the first window with `first <= id <= last` that it brings to its key, and how many.
+def new_windows(panes: Leaves, window: PaneWindow, ids: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
+    """For every leaf, the first window of those from the first to the last id that it brings to its key, and how many.
 
     A leaf is in windows `first_containing … last_containing`; both grow along the panes of a key, so what the leaf
     before it has not brought yet is a range, too. Every window that holds something is counted once, and windows
     that hold nothing are never looked at, however many there are.
     """
-    upper = np.minimum(window.last_containing(panes.time), last)
-    lower = np.maximum(window.first_containing(panes.time), first)
+    upper = np.minimum(window.last_containing(panes.time), ids[1])
+    lower = np.maximum(window.first_containing(panes.time), ids[0])
     same_key = panes.key[1:] == panes.key[:-1]
-    np.maximum(lower[1:], upper[:-1] + 1, out=lower[1:], where=same_key)
+    lower[1:] = np.maximum(lower[1:], np.where(same_key, upper[:-1] + 1, lower[1:]))
     return lower, np.maximum(upper - lower + 1, 0)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from muntin.aggregates import values
 from muntin.aggregates.partial import sums
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, Float64Array, Int64Array, State, run_starts, stable_order
+from muntin.arrays import Array, Float64Array, Int64Array, Runs, State, run_starts, stable_order
 from muntin.joins.names import PLACES, SIDES, WEIGHTS, Which, other
 from muntin.panes import keys as key_codes
 from muntin.sampling.estimators import Interval
@@ -104,11 +104,11 @@ class KeptPairs:
                 group, place, weight, np.concatenate([each.of_pairs for each in of_side], axis=1)
             )
         order = np.argsort(codes, kind="stable")
-        starts = run_starts(codes[order])
+        runs = Runs.of(run_starts(codes[order]), len(order))
         moments = []
         for states in zip(*(piece.moments for piece in pieces), strict=True):
             together = (np.concatenate(columns)[order] for columns in zip(*states, strict=True))
-            moments.append(_MERGED.reduce(tuple(together), starts))
+            moments.append(_MERGED.reduce(tuple(together), runs))
         return cls([column.take(pa.array(first)) for column in stacked], sides, tuple(moments))
 
     def numbers(self, columns: Sequence[pa.Array]) -> Int64Array:

@@ -173,7 +173,7 @@ class OverPairs:
                 found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
             elif scaled is not None:
                 interval = scaled.interval(of_kept, None, asked)
-            told = with_interval(told, output.name, interval, shed)
+            told = with_interval(told, output.name, interval, shed, found[output.name])
         quality = told.column(QualityFields.of(self._quality), found)
         return [*keys_of, *found.values(), quality]
 

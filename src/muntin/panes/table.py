@@ -17,7 +17,7 @@ from muntin.aggregates.custom import CustomPartial
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
 from muntin.aggregates.values import union_ranked
-from muntin.arrays import Array, BoolArray, Int64Array, State, chooser, run_starts
+from muntin.arrays import Array, BoolArray, Int64Array, Runs, State, chooser, run_starts
 from muntin.panes import keys as key_codes
 from muntin.panes.tuples import Tuples, concatenated
 
@@ -46,8 +46,10 @@ class LeafSet:
             column for partial, fields in self.parts() for column in partial.combine(left[fields], right[fields])
         )
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
-        return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], starts))
+    def reduce(self, state: State, runs: Runs) -> State:
+        if runs.are_single:
+            return state
+        return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], runs))
 
     def lift(self, rows: Rows) -> State:
         return tuple(column for partial in self.partials for column in partial.lift(rows))
@@ -282,7 +284,7 @@ def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
     starts = run_starts(leaves.key, leaves.time)
     if len(starts) == len(leaves):
         return leaves
-    return Leaves(leaves.key[starts], leaves.time[starts], leaf_set.reduce(leaves.state, starts))
+    return Leaves(leaves.key[starts], leaves.time[starts], leaf_set.reduce(leaves.state, Runs.of(starts, len(leaves))))
 
 
 def _in_order(leaves: Leaves) -> bool:

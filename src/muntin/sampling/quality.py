@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates import values
-from muntin.aggregates.values import of_type
+from muntin.aggregates.values import is_number, nan_as_null, of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true
 from muntin.sampling.estimated import Estimate
 
@@ -78,6 +78,8 @@ class Told:
     low: Mapping[str, pa.Array | None] = field(default_factory=dict)
     high: Mapping[str, pa.Array | None] = field(default_factory=dict)
     """The intervals of aggregates that are estimates, None where nobody can tell; the others are what they are."""
+    complete: frozenset[str] = frozenset()
+    """Those of them whose intervals are told of exact answers, too: there both sides are the answers."""
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Told:
@@ -98,10 +100,10 @@ class Told:
             sampled = size
         elif count == length:
             mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
-            error, sampled = pa.array(self.error, from_pandas=True), pa.array(self.sampled)
+            error, sampled = nan_as_null(self.error), pa.array(self.sampled)
         else:
             mode = picked(_repeated(APPROXIMATE, length), _repeated(self.exactly, length), approximate)
-            error = pa.array(np.where(approximate, self.error, 0.0), from_pandas=True)
+            error = nan_as_null(np.where(approximate, self.error, 0.0))
             confidence = pa.array(np.where(approximate, self.confidence, 1.0))
             sampled = pa.array(np.where(approximate, self.sampled, self.size))
         columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
@@ -123,7 +125,7 @@ class Told:
         for each in fields:
             if each.name in bounds:
                 bound = _bound(bounds[each.name], len(self.size), each.type)
-                if approximate < len(self.size):
+                if approximate < len(self.size) and each.name not in self.complete:
                     bound = picked(bound, of_type(found[each.name], each.type), self.approximate)
                 columns.append(bound)
             else:
@@ -161,6 +163,10 @@ def patched(array: pa.Array, at: Int64Array, values: pa.Array) -> pa.Array:
     """The array with other values at some places, which are in order."""
     if len(at) == len(array):
         return values
+    if is_number(array.type) and not array.null_count and not values.null_count:
+        numbers = np.array(array)
+        numbers[at] = np.asarray(values)
+        return pa.array(numbers, array.type)
     where = np.zeros(len(array), dtype=bool)
     where[at] = True
     return pc.replace_with_mask(array, pa.array(where), values)

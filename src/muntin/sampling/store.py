@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Float64Array, Int64Array, UInt64Array, positions_in_runs, run_starts
+from muntin.arrays import BoolArray, Float64Array, Int64Array, Runs, UInt64Array, positions_in_runs, run_starts
 from muntin.families.delta import DeltaFamily
 from muntin.families.family import NEVER_MORE, Family, TupleFamily
 from muntin.families.leaf_index import LeafIndex
@@ -336,7 +336,7 @@ class SampleStore:
         leaf_set, leaves = family.leaf_sets[0], self._open_leaves(family)
         count = self._table.keys.num_rows
         starts = run_starts(leaves.key)
-        reduced = leaf_set.reduce(leaves.state, starts) if len(starts) else leaves.state
+        reduced = leaf_set.reduce(leaves.state, Runs.of(starts, len(leaves)))
         size = np.zeros(count)
         size[leaves.key[starts]] = reduced[0]
         found = {}

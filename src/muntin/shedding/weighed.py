@@ -13,7 +13,7 @@ import numpy as np
 from muntin.aggregates import values
 from muntin.aggregates.partial import Field, Partial, sums
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Float64Array, Int64Array, State
+from muntin.arrays import Float64Array, Int64Array, Runs, State, all_true, any_true
 from muntin.shedding.strata import Strata
 
 FIELDS = ("count", "mean", "squares", "kept", "count_variance", "covariance", "variance", "certainty")
@@ -42,8 +42,8 @@ class Kept(Partial):
     def combine(self, left: State, right: State) -> State:
         return (left[0] + right[0],)
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
-        return (np.add.reduceat(state[0], starts),)
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.sums(state[0]),)
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,19 @@ class Weighed(Partial):
             rest = (a + b for a, b in zip((*first, left[7]), (*second, right[7]), strict=True))
             return (count, mean, squares, left[3] + right[3], left[4] + right[4], *rest)
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
+    def reduce(self, state: State, runs: Runs) -> State:
         """All of a run at once, which comes to the same."""
         with np.errstate(all="ignore"):
-            by, mean = _away(state, starts)
+            by, mean = _away(state, runs)
             squares = state[2] + np.where(by == 0, 0.0, state[0] * by * by)
-            moved = (state[0], squares, state[3], state[4], *_moved(state, by), state[7])
-            count, *rest = (np.add.reduceat(each, starts) for each in moved)
-            return (count, mean, *rest)
+            count, deviations, kept = (runs.sums(each) for each in (state[0], squares, state[3]))
+            if any_true(state[4]) or any_true(state[5]):
+                moved = (state[4], *_moved(state, by))
+                count_variance, covariance, variance = (runs.sums(each) for each in moved)
+            else:  # it is exact how many tuples count, so that it does not matter where distances are measured from
+                count_variance = covariance = np.zeros(len(count))
+                variance = runs.sums(state[6])
+            return (count, mean, deviations, kept, count_variance, covariance, variance, runs.sums(state[7]))
 
 
 @dataclass(frozen=True)
@@ -123,10 +128,10 @@ class WeighedSquares(Weighed):
             rest = (a + b for a, b in zip((*first, left[-1]), (*second, right[-1]), strict=True))
             return (*super().combine(left, right), *rest)
 
-    def reduce(self, state: State, starts: Int64Array) -> State:
+    def reduce(self, state: State, runs: Runs) -> State:
         with np.errstate(all="ignore"):
-            moved = (*_squares_moved(state, _away(state, starts)[0]), state[-1])
-            return (*super().reduce(state, starts), *(np.add.reduceat(each, starts) for each in moved))
+            moved = (*_squares_moved(state, _away(state, runs)[0]), state[-1])
+            return (*super().reduce(state, runs), *(runs.sums(each) for each in moved))
 
 
 @dataclass(frozen=True)
@@ -191,17 +196,22 @@ def _apart(left: State, right: State) -> tuple[Float64Array, Float64Array]:
     return np.where(both, right[1] - left[1], 0.0), right[0] / np.where(count > 0, count, 1)
 
 
-def _away(state: State, starts: Int64Array) -> tuple[Float64Array, Float64Array]:
+def _away(state: State, runs: Runs) -> tuple[Float64Array, Float64Array]:
     """How far each mean is from that of its run, and that; by the first that there is, so that equal ones stay so."""
-    lengths = np.diff(starts, append=len(state[0]))
-    first = np.where(state[0] > 0, np.arange(len(state[0])), len(state[0]))
-    at = np.minimum.reduceat(first, starts)
-    some = np.append(state[1], 0.0)[at]
-    of_run = np.repeat(some, lengths)
-    apart = np.where((state[0] > 0) & (state[1] != of_run), state[1] - of_run, 0.0)  # of infinities, too
-    total = np.add.reduceat(state[0], starts)
-    shift = np.add.reduceat(apart * state[0], starts) / np.where(total > 0, total, 1.0)
-    return np.where(state[0] > 0, apart - np.repeat(shift, lengths), 0.0), some + shift
+    count, mean = state[:2]
+    there = count > 0
+    if all_true(there) and all_true(np.isfinite(mean)):
+        some = mean[runs.starts]
+        apart = mean - runs.repeated(some)
+        shift = runs.sums(apart * count) / runs.sums(count)
+        return apart - runs.repeated(shift), some + shift
+    first = runs.least(np.where(there, np.arange(len(mean)), len(mean)))
+    some = np.append(mean, 0.0)[first]
+    of_run = runs.repeated(some)
+    apart = np.where(there & (mean != of_run), mean - of_run, 0.0)  # of infinities, too
+    total = runs.sums(count)
+    shift = runs.sums(apart * count) / np.where(total > 0, total, 1.0)
+    return np.where(there, apart - runs.repeated(shift), 0.0), some + shift
 
 
 def _moved(state: State, by: Float64Array) -> tuple[Float64Array, Float64Array]:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates.decomposable import overflow
-from muntin.aggregates.values import of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array
+from muntin.aggregates.values import nan_as_null, of_type
+from muntin.arrays import BoolArray, Float64Array, Int64Array, count_true
 from muntin.families.family import Answers, Family, Later, Output, nothing_later
 from muntin.panes import keys
 from muntin.sampling.estimators import Interval
@@ -85,7 +85,7 @@ class ShedWindows:
         shed = np.flatnonzero(incomplete)
         if len(shed):
             all_of_them = len(shed) == len(incomplete)
-            estimates = later(answers if all_of_them else answers.take(shed))
+            estimates = later(None if all_of_them else shed)
             some = asked if all_of_them else asked.take(shed)
             for output in self._plan.outputs:
                 found, told = self._scaled(output, found, told, known, estimates, some, shed)
@@ -149,32 +149,35 @@ class ShedWindows:
             return found, told
         if scaled.is_known(asked.by_chance):
             return found, replace(told, error=np.fmax(told.error, 0.0))
-        of_kept = known[output.name] if len(shed) == count else known[output.name].take(pa.array(shed))
+        of_kept = known[output.name]
+        if len(shed) < count and (of_kept.null_count or scaled.weighed is None):
+            of_kept = of_kept.take(pa.array(shed))
         estimates = None if scaled.weighed is None else estimated[estimates_of(output.name)]
         interval = scaled.interval(of_kept, estimates, asked, estimated.get(partners_of(output.name)))
         if estimates is not None and interval is not None:
             found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
-        return found, with_interval(told, output.name, interval, shed)
+        return found, with_interval(told, output.name, interval, shed, found[output.name])
 
     def _count(self, told: Told) -> None:
-        error = told.error[told.approximate]
-        known = error[np.isfinite(error)]
-        self.counted.approximate += len(error)
-        self.counted.exact += len(told.error) - len(error)
-        self.counted.error += float(known.sum())
-        self.counted.with_error += len(known)
+        approximate, known = count_true(told.approximate), told.approximate & np.isfinite(told.error)
+        self.counted.approximate += approximate
+        self.counted.exact += len(told.error) - approximate
+        self.counted.error += float(np.where(known, told.error, 0.0).sum())
+        self.counted.with_error += count_true(known)
 
 
-def with_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array) -> Told:
+def with_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> Told:
     """With what is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
-    count = len(told.size)
     if interval is None:
-        unknown = pa.nulls(count, pa.float64())
-        return _with_sides(told, name, _struct(unknown, unknown))
-    low, high = (pa.array(_spread(side, shed, count), from_pandas=True) for side in (interval.low, interval.high))
+        return replace(told, low={**told.low, name: None}, high={**told.high, name: None})
+    exact = of_type(answers, pa.float64())
+    low, high = (patched(exact, shed, nan_as_null(side)) for side in (interval.low, interval.high))
     relative = interval.relative_error
-    error = _spread(np.where(np.isfinite(relative), relative, np.nan), shed, count)
-    return _with_sides(replace(told, error=np.fmax(told.error, error)), name, _struct(low, high))
+    relative[np.isinf(relative)] = np.nan
+    error = told.error.copy()
+    error[shed] = np.fmax(error[shed], relative)
+    told = replace(told, error=error, complete=told.complete | {name})
+    return replace(told, low={**told.low, name: low}, high={**told.high, name: high})
 
 
 _JUDGED = "judged "
@@ -258,10 +261,10 @@ def _spread(numbers: Float64Array, at: Int64Array, count: int) -> Float64Array:
 
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
     """Estimates as answers: null where the kept tuples have none, either."""
-    nothing = np.asarray(of_kept.is_null())
+    nothing = np.asarray(of_kept.is_null()) if of_kept.null_count else None
     if not pa.types.is_integer(output.bound.result):
-        return pa.array(value, mask=nothing).cast(output.bound.result)
-    rounded = np.rint(np.where(nothing, 0.0, value))
+        return of_type(pa.array(value, mask=nothing), output.bound.result)
+    rounded = np.rint(value if nothing is None else np.where(nothing, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
         raise overflow(output.name)
     return pa.array(rounded.astype(np.int64), mask=nothing)
