@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.arrays import Int64Array, UInt64Array, is_sorted, stable_order
+from muntin.arrays import Int64Array, UInt64Array, are_one, count_true, is_sorted, stable_order
 from muntin.panes import keys
 from muntin.ranking.order import models
 from muntin.sampling.plan import HIDDEN, SIZE
@@ -37,14 +37,13 @@ class LastWindow:
     """Hashes of the keys: of 64 bits, so that two of them hardly ever meet."""
     rows: Int64Array
 
-    def by_code(self, hashes: UInt64Array) -> tuple[Int64Array, Int64Array]:
-        """The codes of the groups among the keys with these hashes, in order, and their rows; some may be gone."""
+    def rows_of(self, hashes: UInt64Array) -> Int64Array:
+        """How many rows each of the keys with these hashes has; of groups that are gone, nothing is said."""
         code = pc.index_in(pa.array(self.groups), value_set=pa.array(hashes))
         there = np.asarray(code.is_valid())
         rows = np.zeros(len(hashes), dtype=np.int64)
         rows[np.asarray(code.drop_null())] = self.rows[there]
-        present = np.flatnonzero(rows)
-        return present, rows[present]
+        return rows
 
 
 def with_groups(batch: pa.RecordBatch, codes: Int64Array, rows: pa.Array) -> pa.RecordBatch:
@@ -80,8 +79,11 @@ class DriftMeter:
     def add(self, batch: pa.RecordBatch, known_keys: pa.RecordBatch) -> None:
         """Answers in window order, with all groups of a window in the same batch; `known_keys` by their codes."""
         hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
-        model, window = models(self.plan, batch), np.asarray(batch.column("window_id"))
-        code, rows = np.asarray(batch.column(GROUP)), np.asarray(batch.column(SIZE))
+        window, code, rows = (np.asarray(batch.column(name)) for name in ("window_id", GROUP, SIZE))
+        model = models(self.plan, batch)
+        if are_one(model):
+            self._add(int(model[0]), window, code, rows, hashes)
+            return
         for each in np.unique(model).tolist():
             own = model == each
             self._add(each, window[own], code[own], rows[own], hashes)
@@ -93,8 +95,12 @@ class DriftMeter:
         self.last[model] = LastWindow(last, hashes[code[ends]], rows[ends])
         gone_groups, gone_rows = 0, 0
         if before is not None:
-            first = before.window
-            known, rows_before = before.by_code(hashes)
+            of_keys = before.rows_of(hashes)
+            if before.window + 1 == first == last:
+                self._count_pair(before, rows, of_keys[code])
+                return
+            first, known = before.window, np.flatnonzero(of_keys)
+            rows_before = of_keys[known]
             gone_groups, gone_rows = len(before.groups) - len(known), int(before.rows.sum() - rows_before.sum())
             window = np.concatenate([np.full(len(known), first), window])
             code, rows = np.concatenate([known, code]), np.concatenate([rows_before, rows])
@@ -114,7 +120,15 @@ class DriftMeter:
         total = int(rows[later].sum() + rows[earlier].sum()) + gone_rows
         self.common += common
         self.union += int(later.sum() + earlier.sum()) + gone_groups - common
-        self.apart += total - 2 * shared  # |a - b| is a + b, less what both have
+        self.apart += total - 2 * shared
+        self.total += total
+
+    def _count_pair(self, before: LastWindow, rows: Int64Array, rows_before: Int64Array) -> None:
+        """A single window, and the one right before it, as mostly: of its groups, the rows in both."""
+        common, total = count_true(rows_before), int(rows.sum() + before.rows.sum())
+        self.common += common
+        self.union += len(rows) + len(before.groups) - common
+        self.apart += total - 2 * int(np.minimum(rows, rows_before).sum())  # |a - b| is a + b, less what both have
         self.total += total
 
     def finish(self, watermark: int) -> None:
