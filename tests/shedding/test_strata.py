@@ -78,7 +78,9 @@ def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> No
     groups = np.zeros(1000, dtype=np.int64)
 
     def kept(seed: int, task: int) -> list[int]:
-        found, _ = Shedder(Shedding(0.9, None, seed=seed), task).kept_by_concept(times, groups, np.zeros(1))
+        found, _ = Shedder(Shedding(0.9, None, seed=seed), task).kept_by_concept(
+            times, groups, np.array([len(groups)]), np.zeros(1)
+        )
         return [int(each) for each in found]
 
     assert kept(0, 0) == kept(0, 0)
@@ -88,6 +90,6 @@ def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> No
 
 def test_the_shed_are_counted() -> None:
     shedder = Shedder(Shedding(0.9, None))
-    kept, _ = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.zeros(1))
+    kept, _ = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.array([1000]), np.zeros(1))
     assert shedder.shed_rows + len(kept) == 1000
     assert not Shedder(Shedding(0.0, None)).sheds_by_concept

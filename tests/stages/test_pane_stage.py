@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections import Counter
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,19 @@ def test_nothing_is_late_in_a_table() -> None:
     (sent,) = pack(make_plan([sliding(3, 5)], emit_late=True), [[row(1)]])
     assert sent.panes is not None
     assert sent.late_candidates is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=40), st.booleans())
+def test_pairs_are_counted_whether_or_not_most_of_them_occur(drawn: list[tuple[int, int]], dense: bool) -> None:
+    codes, found_panes = np.array(drawn, dtype=np.int64).T
+    with patch.object(pane_stage, "DENSE_GROUPS", 1 << 16 if dense else -(10**6)):
+        pairs = pane_stage._Pairs(codes, 6, found_panes, 10)
+    counts = pairs.counted()
+    assert len(counts) == pairs.count
+    key, pane = pairs.key_and_pane(np.arange(pairs.count))
+    told = {(k, p): n for k, p, n in zip(key.tolist(), pane.tolist(), counts.tolist(), strict=True) if n}
+    assert told == Counter(drawn)
+    key, pane = pairs.key_and_pane(pairs.groups)
+    assert list(zip(key.tolist(), pane.tolist(), strict=True)) == drawn
+    key, pane = pairs.key_and_pane(pairs.present(counts))
+    assert list(zip(key.tolist(), pane.tolist(), strict=True)) == sorted(set(drawn))

@@ -45,9 +45,13 @@ class Shedder:
     def sheds_by_concept(self) -> bool:
         return self.by_concept and self.rate > 0
 
-    def kept_by_concept(self, times: Int64Array, groups: Int64Array, pane: Array) -> tuple[Int64Array, Strata]:
-        """Where the tuples are that are kept of every group, and what they stand for; `pane` is that of each group."""
-        received = np.bincount(groups, minlength=len(pane))
+    def kept_by_concept(
+        self, times: Int64Array, groups: Int64Array, received: Int64Array, pane: Array
+    ) -> tuple[Int64Array, Strata]:
+        """Where the tuples are that are kept of every group, and what they stand for.
+
+        Of each group, `received` is how many tuples it has, and `pane` is where it is.
+        """
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)
         share[present] = shares(received[present], pane[present], self.rate)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Array, Float64Array, Int64Array, run_starts
+from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
 from muntin.panes import keys, packed
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import (
@@ -156,10 +156,12 @@ class PaneStage:
         self, shedder: Shedder, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, panes: _Panes
     ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata | None]:
         """The tuples that are kept, with their codes, their groups, and what they stand for."""
-        groups = panes.pairs.groups
         if not shedder.sheds_by_concept:
+            groups = panes.pairs.groups
             return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
-        kept, strata = shedder.kept_by_concept(times, groups, panes.of_groups)
+        received = panes.pairs.counted()
+        groups = panes.pairs.groups
+        kept, strata = shedder.kept_by_concept(times, groups, received, panes.of_groups)
         return batch.take(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
@@ -307,6 +309,17 @@ class _Pairs:
             encoded = pa.array(pairs).dictionary_encode()
             self._pairs = encoded.dictionary.to_numpy()
             self.groups, self.count = encoded.indices.to_numpy().astype(np.int64), len(self._pairs)
+
+    def counted(self) -> Int64Array:
+        """How many tuples each pair has, after those without any are left out, if there are many of them."""
+        tuples = np.bincount(self.groups, minlength=self.count)
+        if self._pairs is None and 4 * count_true(tuples) < 3 * self.count:
+            occurs = np.flatnonzero(tuples)
+            number = np.empty(self.count, dtype=np.int64)
+            number[occurs] = np.arange(len(occurs))
+            self.groups, self.count, self._pairs = number[self.groups], len(occurs), occurs
+            tuples = tuples[occurs]
+        return tuples
 
     def present(self, tuples: Array) -> Int64Array:
         """The groups that occur, in the order of (key, pane); `tuples` is how many each one has."""
