@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +101,25 @@ def test_means_that_are_the_same_stay_the_same_in_a_run() -> None:
     _, mean, squares, *_ = WEIGHED.reduce(together, Runs.of(np.array([0, 3]), 5))
     assert mean.tolist() == [0.5, np.inf]
     assert squares[0] == 0
+
+
+@pytest.mark.parametrize("order", list(permutations([(np.inf, 3), (2.0, 3), (7.0, 5), (-1e300, 1)])))
+def test_an_infinite_mean_stays_so_in_any_order(order: list[tuple[float, int]]) -> None:
+    parts = [Stratum(np.full(kept, value), np.ones(kept), 30) for value, kept in order]
+    states = [part.lifted() for part in parts]
+    together = tuple(np.concatenate(columns) for columns in zip(*states, strict=True))
+    runs = Runs.of(np.array([0]), len(parts))
+    for _, mean, *_ in (WEIGHED.reduce(together, runs), fold_runs(together, runs, WEIGHED.combine)):
+        assert mean.tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("others", [[-np.inf], [np.nan], [-np.inf, 5.0], [5.0, np.nan]])
+def test_infinities_of_both_signs_have_no_mean(others: list[float]) -> None:
+    parts = [Stratum(np.full(2, value), np.ones(2), 20) for value in [np.inf, *others]]
+    together = tuple(np.concatenate(columns) for columns in zip(*(part.lifted() for part in parts), strict=True))
+    runs = Runs.of(np.array([0]), len(parts))
+    for _, mean, *_ in (WEIGHED.reduce(together, runs), fold_runs(together, runs, WEIGHED.combine)):
+        assert np.isnan(mean).tolist() == [True]
 
 
 def test_of_everything_it_is_exact() -> None:

@@ -51,7 +51,8 @@ class SideSums:
         order = stable_order(place, group)
         starts = run_starts(group[order], place[order])
         first = order[starts]
-        return cls(group[first], place[first], weight[first], np.add.reduceat(of_pairs[:, order], starts, axis=1))
+        with np.errstate(all="ignore"):  # of infinities of both signs
+            return cls(group[first], place[first], weight[first], np.add.reduceat(of_pairs[:, order], starts, axis=1))
 
     def renumbered(self, groups: Int64Array) -> SideSums:
         return SideSums(groups[self.group], self.place, self.weight, self.of_pairs)

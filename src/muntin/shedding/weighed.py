@@ -87,6 +87,7 @@ class Weighed(Partial):
             apart, share = _apart(left, right)
             both = apart != 0
             mean = mean + np.where(both, apart * share, 0.0)
+            mean = _beyond_the_finite(mean, left[0] * left[1] + right[0] * right[1], count)
             between = np.where(both, apart * apart * left[0] * share, 0.0)
             first, second = _moved(left, -apart * share), _moved(right, apart * (1 - share))
             squares = left[2] + right[2] + between
@@ -211,7 +212,14 @@ def _away(state: State, runs: Runs) -> tuple[Float64Array, Float64Array]:
     apart = np.where(there & (mean != of_run), mean - of_run, 0.0)  # of infinities, too
     total = runs.sums(count)
     shift = runs.sums(apart * count) / np.where(total > 0, total, 1.0)
-    return np.where(there, apart - runs.repeated(shift), 0.0), some + shift
+    common = _beyond_the_finite(some + shift, runs.sums(count * mean), total)
+    return np.where(there, apart - runs.repeated(shift), 0.0), common
+
+
+def _beyond_the_finite(mean: Float64Array, total: Float64Array, count: Float64Array) -> Float64Array:
+    """The mean by the sum of the values where one of them is infinite: then it has no distance from any other."""
+    infinite = ~np.isfinite(mean)
+    return np.where(infinite, total / np.where(count > 0, count, 1.0), mean) if any_true(infinite) else mean
 
 
 def _moved(state: State, by: Float64Array) -> tuple[Float64Array, Float64Array]:
