@@ -12,6 +12,7 @@ from scipy.special import gammaincinv
 from muntin.arrays import Float64Array, Int64Array
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
+from muntin.sampling.quality import Told
 from muntin.sampling.student import deviates
 from muntin.shedding.variances import variance
 from muntin.shedding.weighed import Weighed
@@ -75,6 +76,10 @@ class Asked:
     """How many tuples they have, those that were shed among them."""
     by_chance: bool
     confidence: float
+
+    @classmethod
+    def of(cls, told: Told, shed: Int64Array, by_chance: bool) -> Asked:
+        return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence)
 
     def take(self, chosen: Int64Array) -> Asked:
         return replace(self, kept=self.kept[chosen], size=self.size[chosen])

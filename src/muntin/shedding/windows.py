@@ -79,45 +79,37 @@ class ShedWindows:
         Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others
         come `later`: mostly those windows are few.
         """
-        asked = self._asked(known)
-        incomplete = asked.kept < asked.size
-        found, told = self._of_tuples(family, answers, known, asked, incomplete)
-        shed = np.flatnonzero(incomplete)
+        told = self._told(known)
+        shed = np.flatnonzero(told.approximate)
+        asked = Asked.of(told, shed, self._policy.by_chance)
+        found, told = self._of_tuples(family, answers, known, told)
         if len(shed):
-            all_of_them = len(shed) == len(incomplete)
-            estimates = later(None if all_of_them else shed)
-            some = asked if all_of_them else asked.take(shed)
+            estimates = later(None if len(shed) == len(told.size) else shed)
             for output in self._plan.outputs:
-                found, told = self._scaled(output, found, told, known, estimates, some, shed)
+                found, told = self._scaled(output, found, told, known, estimates, asked, shed)
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
     def quality(self, known: Mapping[str, pa.Array], given: Int64Array | None = None) -> pa.Array:
         """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
-        asked = self._asked(known)
-        asked = asked if given is None else replace(asked, kept=given)
-        incomplete = asked.kept < asked.size
-        told = self._told(asked, incomplete)
+        told = self._told(known, given)
         self._count(told)
         return told.column(self._fields, {})
 
-    def _asked(self, known: Mapping[str, pa.Array]) -> Asked:
-        by_chance = self._policy.by_chance
-        size = np.asarray(known[RECEIVED].field("count") if by_chance else known[SIZE]).astype(np.float64)
-        # Nothing is shed at a rate of zero: then the estimate is as good as counted.
-        return Asked(np.asarray(known[KEPT]), np.rint(size), by_chance, self._policy.confidence)
-
-    def _told(self, asked: Asked, incomplete: BoolArray) -> Told:
+    def _told(self, known: Mapping[str, pa.Array], given: Int64Array | None = None) -> Told:
+        """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them."""
+        kept, size = np.asarray(known[KEPT]) if given is None else given, np.asarray(known[SIZE])
+        if self._policy.by_chance:
+            # Nothing is shed at a rate of zero: then the estimate is as good as counted.
+            size = np.rint(np.asarray(known[RECEIVED].field("count"))).astype(np.int64)
         exactly = EXACT if self._plan.whole else INCREMENTAL
-        size = asked.size.astype(np.int64)
         unknown = np.full(len(size), np.nan)  # until some aggregate can tell
-        return Told(incomplete, exactly, unknown, self._policy.confidence, asked.kept, size)
+        return Told(kept < size, exactly, unknown, self._policy.confidence, kept, size)
 
     def _of_tuples(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], asked: Asked, incomplete: BoolArray
+        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
     ) -> tuple[dict[str, pa.Array], Told]:
         """With what needs the tuples themselves: all that were kept, or samples of those."""
-        told = self._told(asked, incomplete)
         judging = _judging(family, self._policy.confidence)
         if self._whole.approximate is None:
             found = {**known, **self._whole.computed(family, answers, {**holistic(family), **judging})}
@@ -125,6 +117,7 @@ class ShedWindows:
                 told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
             return found, told
         found = self._whole.approximate.values(family, answers, known, nothing_later)
+        incomplete = told.approximate
         told, sampled = _from_samples(told, found.pop("quality"))
         rest = np.flatnonzero(incomplete & ~sampled)
         if len(rest):
@@ -176,8 +169,8 @@ def with_interval(told: Told, name: str, interval: Interval | None, shed: Int64A
     relative[np.isinf(relative)] = np.nan
     error = told.error.copy()
     error[shed] = np.fmax(error[shed], relative)
-    told = replace(told, error=error, complete=told.complete | {name})
-    return replace(told, low={**told.low, name: low}, high={**told.high, name: high})
+    lows, highs, complete = {**told.low, name: low}, {**told.high, name: high}, told.complete | {name}
+    return replace(told, error=error, low=lows, high=highs, complete=complete)
 
 
 _JUDGED = "judged "
@@ -188,10 +181,11 @@ def _judging(family: Family, confidence: float) -> dict[str, OfHeld]:
     """What says how good those aggregates are that are computed of the kept tuples themselves."""
     found: dict[str, OfHeld] = {}
     for output in family.outputs:
-        if isinstance(output.bound.whole, Quantiles):
-            found[_JUDGED + output.name] = partial(_sides, output.bound.whole, confidence)
-        elif isinstance(output.bound.whole, Mode | TopK):
-            found[_JUDGED + output.name] = partial(_missed, output.bound.whole, confidence)
+        whole = output.bound.whole
+        if isinstance(whole, Quantiles):
+            found[_JUDGED + output.name] = partial(_sides, whole, confidence)
+        elif isinstance(whole, (Mode, TopK)):
+            found[_JUDGED + output.name] = partial(_missed, whole, confidence)
     return found
 
 
