@@ -76,7 +76,6 @@ def test_runs(runs: list[list[int]]) -> None:
     assert again.lengths.tolist() == lengths
     assert again.starts.tolist() == list(accumulate([0, *lengths]))[: len(runs)]
     assert found.size == sum(lengths)
-    assert found.are_single == all(length == 1 for length in lengths)
     assert found.numbers.tolist() == [number for number, run in enumerate(runs) for _ in run]
     assert found.repeated(found.starts).tolist() == [
         start for start, length in zip(found.starts, lengths, strict=True) for _ in range(length)
@@ -86,8 +85,8 @@ def test_runs(runs: list[list[int]]) -> None:
 @pytest.mark.parametrize("few", [0, 1024])
 @pytest.mark.parametrize("dtype", ["int64", "float64", "uint8"])
 @given(runs=RUNS.filter(len))
-def test_of_runs_one_by_one_and_at_once(few: int, dtype: str, runs: list[list[int]]) -> None:
-    """Short runs are added in another way than long ones."""
+def test_runs_are_added_and_compared(few: int, dtype: str, runs: list[list[int]]) -> None:
+    """Many short ones are added in another way than others."""
     values = [[abs(value) for value in run] for run in runs] if dtype == "uint8" else runs
     together = flat(values, dtype)
     with patch.object(arrays, "_FEW_ELEMENTS", few):
@@ -96,11 +95,24 @@ def test_of_runs_one_by_one_and_at_once(few: int, dtype: str, runs: list[list[in
     assert runs_of(runs).greatest(together).tolist() == [max(run) for run in values]
 
 
-def test_sums_of_short_runs_may_overflow_on_the_way() -> None:
-    most = 2**63 - 1
-    runs = [[most], [most, -1], [-most, -1], [most, -most, 5]]
-    with patch.object(arrays, "_FEW_ELEMENTS", 0):
-        assert runs_of(runs).sums(flat(runs)).tolist() == [sum(run) for run in runs]
+@pytest.mark.parametrize("few", [0, 1024])
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+@given(drawn=st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(-5, 5), min_size=1, max_size=12)), min_size=1))
+def test_runs_that_are_apart(few: int, dtype: str, drawn: list[tuple[int, list[int]]]) -> None:
+    """Between them is what must not count."""
+    runs = [run for _, run in drawn]
+    values = flat([[99] * gap + run for gap, run in drawn] + [[99]], dtype)
+    end = np.cumsum([gap + len(run) for gap, run in drawn])
+    begin = end - np.array([len(run) for run in runs])
+    found = Runs.between(begin, end)
+    with patch.object(arrays, "_FEW_ELEMENTS", few):
+        assert found.sums(values).tolist() == [sum(run) for run in runs]
+    assert found.least(values).tolist() == [min(run) for run in runs]
+    assert found.greatest(values).tolist() == [max(run) for run in runs]
+    (gathered,), together = found.gathered((values,))
+    assert gathered.tolist() == [value for run in runs for value in run]
+    assert together.starts.tolist() == starts_of(runs).tolist()
+    assert values[-1] == 99
 
 
 def starts_of(runs: list[list[Any]]) -> Int64Array:

@@ -50,61 +50,98 @@ def run_starts(*columns: Array) -> Int64Array:
     return np.flatnonzero(changed)
 
 
-_SHORT_RUNS = 4
-"""Where runs have fewer elements than so many, on average, `ufunc.reduceat` takes longer to find them than to add."""
 _FEW_ELEMENTS = 1024
+_SHORT, _SHORT_ON_AVERAGE = 8, 4
+"""Of many runs that are as short as that, `ufunc.reduceat` takes longer to find each than to add it up."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of neighbours that are to become one each: where they begin, the first of them at 0, and their lengths."""
+    """Runs of neighbours that are to become one each: where they begin, in order, and how many elements they have."""
 
     starts: Int64Array
     lengths: Int64Array
+    apart: bool = False
+    """Whether there may be elements before, between and behind them, which are in none."""
 
     @classmethod
     def of(cls, starts: Int64Array, length: int) -> Runs:
-        """Those of so many elements."""
+        """Of so many elements, all of them."""
         return cls(starts, np.diff(starts, append=length))
 
     @classmethod
     def of_lengths(cls, lengths: Int64Array) -> Runs:
         return cls(lengths.cumsum() - lengths, lengths)
 
+    @classmethod
+    def between(cls, begin: Int64Array, end: Int64Array) -> Runs:
+        """The elements `[begin, end)` of each."""
+        return cls(begin, end - begin, apart=True)
+
     @cached_property
     def size(self) -> int:
         """How many elements they have together."""
-        return int(self.starts[-1] + self.lengths[-1]) if len(self.starts) else 0
-
-    @property
-    def are_single(self) -> bool:
-        """Whether all of them have one element, so that nothing is to be done."""
-        return self.size == len(self.starts)
+        return int(self.lengths.sum())
 
     @cached_property
     def numbers(self) -> Int64Array:
         """For every element the number of its run."""
         return np.arange(len(self.starts)).repeat(self.lengths)
 
+    def gathered(self, state: State) -> tuple[State, Runs]:
+        """Their elements alone, and the runs of those."""
+        if not self.apart:
+            return state, self
+        if len(self.starts) == 1:
+            only = slice(int(self.starts[0]), int(self.starts[0] + self.lengths[0]))
+            return tuple(column[only] for column in state), self._gathered
+        return tuple(column[self._places] for column in state), self._gathered
+
+    @cached_property
+    def _gathered(self) -> Runs:
+        return Runs.of_lengths(self.lengths)
+
+    @cached_property
+    def _places(self) -> Int64Array:
+        return spans(self.starts, self.lengths)
+
     def repeated(self, of_runs: Array) -> Array:
         """For every element what there is for its run."""
         return np.asarray(of_runs.repeat(self.lengths))
 
     def sums(self, values: Array) -> Array:
-        if _FEW_ELEMENTS < self.size < _SHORT_RUNS * len(self.starts):
-            if values.dtype == np.float64:
-                return np.bincount(self.numbers, values, len(self.starts))
-            if values.dtype == np.int64:  # where a sum overflows on the way, so does the difference, back again
-                total = values.cumsum()[self.starts + self.lengths - 1]
-                total[1:] -= total[:-1].copy()
-                return np.asarray(total)
-        return np.asarray(np.add.reduceat(values, self.starts))
+        if self.apart and self._are_short:
+            total = values[self.starts]
+            for run, at in self._further:
+                total[run] += values[at]
+            return total
+        (gathered,), runs = self.gathered((values,))
+        if values.dtype == np.float64 and _FEW_ELEMENTS < self.size < _SHORT_ON_AVERAGE * len(self.starts):
+            return np.bincount(runs.numbers, gathered, len(self.starts))
+        return np.asarray(np.add.reduceat(gathered, runs.starts))
+
+    @cached_property
+    def _are_short(self) -> bool:
+        return self.size > _FEW_ELEMENTS and bool(self.lengths.max() <= _SHORT)
+
+    @cached_property
+    def _further(self) -> list[tuple[Int64Array, Int64Array]]:
+        """Which runs have a second element and where that is, the same for the third, and so on."""
+        found: list[tuple[Int64Array, Int64Array]] = []
+        run = np.flatnonzero(self.lengths > 1)
+        while len(run):
+            nth = len(found) + 1
+            found.append((run, self.starts[run] + nth))
+            run = run[self.lengths[run] > nth + 1]
+        return found
 
     def least(self, values: Array) -> Array:
-        return np.asarray(np.minimum.reduceat(values, self.starts))
+        (gathered,), runs = self.gathered((values,))
+        return np.asarray(np.minimum.reduceat(gathered, runs.starts))
 
     def greatest(self, values: Array) -> Array:
-        return np.asarray(np.maximum.reduceat(values, self.starts))
+        (gathered,), runs = self.gathered((values,))
+        return np.asarray(np.maximum.reduceat(gathered, runs.starts))
 
 
 def is_sorted(*columns: Array) -> bool:
@@ -143,6 +180,7 @@ def fold_runs(state: State, runs: Runs, combine: Combine) -> State:
 
     Each round combines neighbours two by two, so `combine` may be any associative function; it need not be commutative.
     """
+    state, runs = runs.gathered(state)
     lengths = runs.lengths
     while len(lengths) and lengths.max() > 1:
         ends = np.cumsum(lengths)

@@ -87,7 +87,7 @@ class Least(Partial):
         if len(self.places) > 1:
             return super().reduce(state, runs)
         # One place: with absent partials out of the way, the run's least key is a plain minimum.
-        absent, key = state
+        (absent, key), runs = runs.gathered(state)
         best = runs.least(np.where(absent == 1, _LARGEST, key))
         gone = runs.least(absent)
         return (gone, np.where(gone == 1, ~np.int64(0) if self.places[0].inverted else 0, best))

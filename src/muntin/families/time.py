@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, Runs, State, all_true, expand, spans
+from muntin.arrays import BoolArray, Int64Array, Runs, State, all_true, expand
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Output, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex
 from muntin.families.parts import Parts
@@ -209,11 +209,9 @@ class WindowAnswers:
         """The combination of each range of the leaves of one set, of the partials that are asked for."""
         _, of_sets = self._family.asked[later]
         parts, leaves = of_sets[number], self._leaves[number]
-        length = end - begin
-        if int(length.sum()) <= len(leaves):  # a tree is for windows that share leaves
-            at = slice(int(begin[0]), int(end[0])) if len(begin) == 1 else spans(begin, length)
-            state = tuple(column[at] for column in parts.state(leaves.state))
-            return parts.leaf_set.reduce(state, Runs.of_lengths(length))
+        runs = Runs.between(begin, end)
+        if runs.size <= len(leaves):  # a tree is for windows that share leaves
+            return parts.leaf_set.reduce(parts.state(leaves.state), runs)
         if (number, later) not in self._trees:
             panes = max(window.longest for window in self._family.models) // self._family.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes

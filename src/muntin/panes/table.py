@@ -47,8 +47,8 @@ class LeafSet:
         )
 
     def reduce(self, state: State, runs: Runs) -> State:
-        if runs.are_single:
-            return state
+        if runs.size == len(runs.starts):  # one element each: nothing is to be done
+            return runs.gathered(state)[0]
         return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], runs))
 
     def lift(self, rows: Rows) -> State:

@@ -96,10 +96,11 @@ class Weighed(Partial):
 
     def reduce(self, state: State, runs: Runs) -> State:
         """All of a run at once, which comes to the same."""
+        state, runs = runs.gathered(state)
         with np.errstate(all="ignore"):
-            by, mean = _away(state, runs)
+            by, mean, count = _away(state, runs)
             squares = state[2] + np.where(by == 0, 0.0, state[0] * by * by)
-            count, deviations, kept = (runs.sums(each) for each in (state[0], squares, state[3]))
+            deviations, kept = runs.sums(squares), runs.sums(state[3])
             if any_true(state[4]) or any_true(state[5]):
                 moved = (state[4], *_moved(state, by))
                 count_variance, covariance, variance = (runs.sums(each) for each in moved)
@@ -130,6 +131,7 @@ class WeighedSquares(Weighed):
             return (*super().combine(left, right), *rest)
 
     def reduce(self, state: State, runs: Runs) -> State:
+        state, runs = runs.gathered(state)
         with np.errstate(all="ignore"):
             moved = (*_squares_moved(state, _away(state, runs)[0]), state[-1])
             return (*super().reduce(state, runs), *(runs.sums(each) for each in moved))
@@ -197,23 +199,25 @@ def _apart(left: State, right: State) -> tuple[Float64Array, Float64Array]:
     return np.where(both, right[1] - left[1], 0.0), right[0] / np.where(count > 0, count, 1)
 
 
-def _away(state: State, runs: Runs) -> tuple[Float64Array, Float64Array]:
-    """How far each mean is from that of its run, and that; by the first that there is, so that equal ones stay so."""
+def _away(state: State, runs: Runs) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """How far each mean is from that of its run, and that, and of how many tuples it is.
+
+    It is found by the distances from the first that there is, so that equal ones stay so.
+    """
     count, mean = state[:2]
-    there = count > 0
+    there, total = count > 0, runs.sums(count)
     if all_true(there) and all_true(np.isfinite(mean)):
         some = mean[runs.starts]
         apart = mean - runs.repeated(some)
-        shift = runs.sums(apart * count) / runs.sums(count)
-        return apart - runs.repeated(shift), some + shift
+        shift = runs.sums(apart * count) / total
+        return apart - runs.repeated(shift), some + shift, total
     first = runs.least(np.where(there, np.arange(len(mean)), len(mean)))
     some = np.append(mean, 0.0)[first]
     of_run = runs.repeated(some)
     apart = np.where(there & (mean != of_run), mean - of_run, 0.0)  # of infinities, too
-    total = runs.sums(count)
     shift = runs.sums(apart * count) / np.where(total > 0, total, 1.0)
     common = _beyond_the_finite(some + shift, runs.sums(count * mean), total)
-    return np.where(there, apart - runs.repeated(shift), 0.0), common
+    return np.where(there, apart - runs.repeated(shift), 0.0), common, total
 
 
 def _beyond_the_finite(mean: Float64Array, total: Float64Array, count: Float64Array) -> Float64Array:
