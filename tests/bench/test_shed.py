@@ -158,9 +158,9 @@ def found(data: DataSet, uniform: Shed, by_concept: Shed, normal: float = 1.0) -
 def test_verdicts_on_many_rare_groups() -> None:
     goals = records.Goals(rare_groups=True)
     good = records.of_means(found(small(), shed(1.0, 0.9), shed(1.5, 0.09)), goals)
-    assert [record.meets for record in good] == [True, None, True]
+    assert [record.meets for record in good] == [True, None, True, None]
     bad = records.of_means(found(small(), shed(1.0, 0.9), shed(1.5, 0.11)), goals)
-    assert [record.meets for record in bad] == [False, None, False]
+    assert [record.meets for record in bad] == [False, None, False, None]
 
 
 def test_verdicts_on_scalars() -> None:
@@ -169,6 +169,14 @@ def test_verdicts_on_scalars() -> None:
     assert [record.meets for record in good] == [None, None, True, True]
     bad = records.of_means(found(small(keys=False), shed(1.0, 0.02), shed(1.2, 0.026)), goals)
     assert [record.meets for record in bad] == [None, None, False, False]
+
+
+def test_over_all_data_sets_no_more_time_than_uniform() -> None:
+    scalar = found(small(keys=False), shed(1.0, 0.1), shed(0.9, 0.1))
+    good = records.of_all_means([found(small(), shed(1.0, 0.9), shed(1.3, 0.09)), scalar])
+    bad = records.of_all_means([found(small(), shed(1.0, 0.9), shed(1.4, 0.09)), scalar])
+    assert (good.ratio, bad.ratio) == pytest.approx((np.sqrt(1.3 * 0.9), np.sqrt(1.4 * 0.9)))
+    assert (good.meets, bad.meets) == (True, False)
 
 
 def test_what_keeps_more_is_compared_with_uniform_that_keeps_as_much() -> None:

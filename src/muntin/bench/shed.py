@@ -156,7 +156,7 @@ class _Bench:
                 compared.run(self._scale.seeds if goals.as_fast else self._scale.rounds)
             self._picture.means.append(compared)
             records += records_of.of_means(compared, goals)
-        return records
+        return [*records, records_of.of_all_means(self._picture.means)]
 
     def _fits(self) -> list[Record]:
         """Figures 7 and 8, where the cost lies in the windows."""
