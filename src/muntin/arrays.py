@@ -57,12 +57,12 @@ _SHORT, _SHORT_ON_AVERAGE = 8, 4
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of neighbours that are to become one each: where they begin, in order, and how many elements they have."""
+    """Runs of neighbours that are to become one each: where they begin, and how many elements they have."""
 
     starts: Int64Array
     lengths: Int64Array
     apart: bool = False
-    """Whether there may be elements before, between and behind them, which are in none."""
+    """Whether they may be in any order, with other elements between them."""
 
     @classmethod
     def of(cls, starts: Int64Array, length: int) -> Runs:

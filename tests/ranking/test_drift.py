@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,15 @@ def test_a_batch_that_failed_leaves_nothing_to_compare_with() -> None:
 
 def test_a_window_without_rows_has_no_groups() -> None:
     assert windows_of(Stream(PLAN), (FIRST, 30)) == [{"common": 0, "union": 3, "apart": 4, "total": 4}]
+
+
+def test_a_batch_in_which_no_window_has_all_that_is_required() -> None:
+    plan = make_plan([sliding(10, 10)], names=["count", "count_x"], streaming=True, top=Top(2, "count", True))
+    stream = Stream(replace(plan, required=("count_x",)))
+    without_x = [row(t, k="a", x=None) for t in (1, 2)]
+    assert windows_of(stream, (without_x, 10)) == [NOTHING]
+    with_x = [row(t, k=k, x=1.0) for t, k in ((11, "a"), (21, "a"), (22, "b"))]
+    assert windows_of(stream, (with_x, 30)) == [{"common": 1, "union": 2, "apart": 1, "total": 3}]
 
 
 def test_what_a_query_without_ranking_does_not_pay_for() -> None:

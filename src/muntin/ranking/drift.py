@@ -78,6 +78,8 @@ class DriftMeter:
 
     def add(self, batch: pa.RecordBatch, known_keys: pa.RecordBatch) -> None:
         """Answers in window order, with all groups of a window in the same batch; `known_keys` by their codes."""
+        if not batch.num_rows:
+            return
         hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
         window, code, rows = (np.asarray(batch.column(name)) for name in ("window_id", GROUP, SIZE))
         model = models(self.plan, batch)
