@@ -150,7 +150,7 @@ def _modes(exactly: str, approximate: BoolArray, at: Int64Array) -> pa.Array:
     length = len(approximate)
     if len(exactly) != len(APPROXIMATE) or length > MANY:
         return picked(_repeated(APPROXIMATE, length), _repeated(exactly, length), approximate)
-    # Both words are of eleven letters: so one is written over the other, which Arrow would take four times as long for.
+    # Both words are of eleven letters: so one is written over the other, which Arrow takes twice as long for.
     word, offsets = np.dtype((np.void, len(exactly))), _word_ends(len(exactly))
     words = np.frombuffer(_longer(exactly, MANY.bit_length() - 1).buffers()[2], word)[:length].copy()
     words[at] = np.frombuffer(APPROXIMATE.encode(), word)
