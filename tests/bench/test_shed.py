@@ -171,12 +171,11 @@ def test_verdicts_on_scalars() -> None:
     assert [record.meets for record in bad] == [None, None, False, False]
 
 
-def test_over_all_data_sets_no_more_time_than_uniform() -> None:
+def test_time_over_all_data_sets_is_told_without_a_verdict() -> None:
     scalar = found(small(keys=False), shed(1.0, 0.1), shed(0.9, 0.1))
-    good = records.of_all_means([found(small(), shed(1.0, 0.9), shed(1.3, 0.09)), scalar])
-    bad = records.of_all_means([found(small(), shed(1.0, 0.9), shed(1.4, 0.09)), scalar])
-    assert (good.ratio, bad.ratio) == pytest.approx((np.sqrt(1.3 * 0.9), np.sqrt(1.4 * 0.9)))
-    assert (good.meets, bad.meets) == (True, False)
+    record = records.of_all_means([found(small(), shed(1.0, 0.9), shed(1.4, 0.09)), scalar])
+    assert record.ratio == pytest.approx(np.sqrt(1.4 * 0.9))
+    assert record.meets is None  # scalar windows would make up for those with rare groups
 
 
 def test_what_keeps_more_is_compared_with_uniform_that_keeps_as_much() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -144,15 +144,11 @@ def of_all_means(all_of_them: Sequence[Compared]) -> Record:
         gmean([compared.concept[rate].seconds / compared.uniform[rate].seconds for rate in compared.rates])
         for compared in all_of_them
     ]
-    told = (f"{ratio:.2f} for {compared.data.title}" for ratio, compared in zip(ratios, all_of_them, strict=True))
-    return Record(
-        name="means: window latency over all data sets and rates, concept-driven by uniform",
-        rows_per_s=None,
-        baseline=None,
-        ratio=float(gmean(ratios)),
-        target=AS_FAST,
-        better="lower",
-        note=f"geometric mean of {', '.join(told)}",
+    return _on_average(
+        "means: window latency over all data sets and rates",
+        ratios,
+        [f"for {compared.data.title}" for compared in all_of_them],
+        None,
     )
 
 
@@ -160,17 +156,26 @@ def _over_rates(
     compared: Compared, what: str, target: float | None, concept: Sequence[float], uniform: Sequence[float]
 ) -> Record:
     ratios = [ours / theirs for ours, theirs in zip(concept, uniform, strict=True)]
-    told = ", ".join(f"{ratio:.2f} at {rate:.0%}" for ratio, rate in zip(ratios, compared.rates, strict=True))
+    found = _on_average(f"{_title(compared.data)}: {what} over all rates", ratios, _at(compared.rates), target)
     seeds, windows = len(compared.normal.runs), len(compared.normal.windows)
+    return replace(found, note=f"{found.note}; {seeds} seeds, {windows} windows each")
+
+
+def _on_average(name: str, ratios: Sequence[float], of: Sequence[str], target: float | None) -> Record:
+    told = (f"{ratio:.2f} {each}" for ratio, each in zip(ratios, of, strict=True))
     return Record(
-        name=f"{_title(compared.data)}: {what} over all rates, concept-driven by uniform",
+        name=f"{name}, concept-driven by uniform",
         rows_per_s=None,
         baseline=None,
         ratio=float(gmean(ratios)),
         target=target,
         better="lower",
-        note=f"geometric mean of {told}; {seeds} seeds, {windows} windows each",
+        note=f"geometric mean of {', '.join(told)}",
     )
+
+
+def _at(rates: Iterable[float]) -> list[str]:
+    return [f"at {rate:.0%}" for rate in rates]
 
 
 def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
@@ -245,15 +250,7 @@ def on_spark(rows: int, found: OnSpark) -> list[Record]:
         for rate, each in concept.items()
     }
     ratios = {rate: record.ratio for rate, record in by_uniform.items() if record.ratio is not None}
-    over_all = Record(
-        name=f"{name} over all rates, concept-driven by uniform",
-        rows_per_s=None,
-        baseline=None,
-        ratio=float(gmean(list(ratios.values()))),
-        target=AS_FAST,
-        better="lower",
-        note="geometric mean of " + ", ".join(f"{ratio:.2f} at {rate:.0%}" for rate, ratio in ratios.items()),
-    )
+    over_all = _on_average(f"{name} over all rates", list(ratios.values()), _at(ratios), AS_FAST)
     by_uniform[AT] = replace(by_uniform[AT], target=AS_FAST)
     by_normal = _batches(f"{name} at {AT:.0%}, concept-driven by normal", rows, concept[AT], found.normal, "normal")
     return [*by_uniform.values(), over_all, by_normal]
