@@ -39,7 +39,6 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "unknown column": (lambda t: agg(t, n=A.sum("fair")), "'fair' is not in the data.*mean 'fare'"),
     "time of a wrong type": (lambda t: muntin.over(t, FIVE, time="route"), "'route' is of type string.*to_timestamp"),
     "sum of a string": (lambda t: agg(t, n=A.sum("route")), "n: sum needs a number, but column 'route'"),
-    "sum of a decimal": (lambda t: agg(t, n=A.sum("price")), "decimal column 'price'.*cast it to double"),
     "min of an array": (lambda t: agg(t, n=A.min("tags")), "column 'tags' is of type list"),
     "array as a key": (lambda t: muntin.over(t, FIVE, time="ts", by="tags"), "'tags'.*cannot be a key"),
     "zero size": (lambda t: W.tumbling("0 seconds"), "size must be longer than zero, got '0 seconds'"),

@@ -100,3 +100,10 @@ def type_of(column: str, types: Types) -> pa.DataType:
     if column not in types:
         raise MuntinError(f"There is no column {column!r} in the data. {suggest(column, types)}")
     return types[column]
+
+
+def overflow(what: str, kind: pa.DataType) -> MuntinError:
+    named = "a 64-bit integer" if pa.types.is_int64(kind) else f"{kind}, which is its type in Spark,"
+    return MuntinError(
+        f"{what} overflows {named} in at least one window; cast the column to double, or use smaller windows."
+    )

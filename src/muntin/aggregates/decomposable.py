@@ -10,10 +10,20 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
-from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, check_column, type_of
+from muntin.aggregates import decimals, values
+from muntin.aggregates.aggregate import (
+    Aggregate,
+    Bound,
+    Dictionaries,
+    OfColumn,
+    Types,
+    Where,
+    check_column,
+    overflow,
+    type_of,
+)
 from muntin.aggregates.least import Least, LeastCount, Place
-from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments
+from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial
 from muntin.arrays import Int64Array, State
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
@@ -53,14 +63,16 @@ def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
 class SumAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "sum")
-        present = Count(where, self.column)
-        integer = isinstance(total, IntegerSum)
+        kind, result, lower = types[self.column], pa.float64(), _lower_float_sum
+        integer = values.is_integer(kind)
+        if integer:
+            result, lower = pa.int64(), partial(_lower_integer_sum, self.column)
+        elif pa.types.is_decimal(kind):
+            result = decimals.sum_type(kind)
+            lower = partial(decimals.lower_sum, self.column, result)
         estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=True, integer=integer)
         scaled = Scaled("sum", Weighed(where, self.column))
-        if integer:
-            lower = partial(_lower_integer_sum, self.column)
-            return Bound((total, present), pa.int64(), lower, estimator=estimator, scaled=scaled)
-        return Bound((total, present), pa.float64(), _lower_float_sum, estimator=estimator, scaled=scaled)
+        return Bound((total, Count(where, self.column)), result, lower, estimator=estimator, scaled=scaled)
 
 
 def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
@@ -83,15 +95,12 @@ def _lower_moments_mean(states: Sequence[State], dictionaries: Dictionaries) -> 
     return values.masked(mean, count == 0)
 
 
-def _total(column: str, types: Types, where: str | None, aggregate: str) -> IntegerSum | FloatSum:
+def _total(column: str, types: Types, where: str | None, aggregate: str) -> Partial:
     kind = type_of(column, types)
-    if pa.types.is_decimal(kind):
-        raise MuntinError(
-            f"{aggregate} of the decimal column {column!r} ({kind}) is not supported; "
-            "cast it to double, or to long in its smallest unit (such as cents) to stay exact."
-        )
-    if not values.is_number(kind):
+    if not values.is_numeric(kind):
         raise MuntinError(f"{aggregate} needs a number, but column {column!r} is of type {kind}; cast it first.")
+    if pa.types.is_decimal(kind):
+        return decimals.decimal_sum(where, column, kind)
     return IntegerSum(where, column) if values.is_integer(kind) else FloatSum(where, column)
 
 
@@ -99,14 +108,8 @@ def _lower_integer_sum(column: str, states: Sequence[State], dictionaries: Dicti
     (high, low), (count,) = states
     half = 1 << 31
     if np.any((high < -half) | (high >= half)):
-        raise overflow(f"sum of column {column!r}")
+        raise overflow(f"sum of column {column!r}", pa.int64())
     return values.masked((high << 32) + low, count == 0)
-
-
-def overflow(what: str) -> MuntinError:
-    return MuntinError(
-        f"{what} overflows a 64-bit integer in at least one window; cast the column to double, or use smaller windows."
-    )
 
 
 def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -117,11 +120,15 @@ def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 @dataclass(frozen=True, eq=False)
 class MeanAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        total = _total(self.column, types, where, "mean")
+        total, result, lower = _total(self.column, types, where, "mean"), pa.float64(), _lower_mean
+        kind = types[self.column]
+        if pa.types.is_decimal(kind):
+            result = decimals.mean_type(kind)
+            lower = partial(decimals.lower_mean, self.column, result, result.scale - kind.scale)
         estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=False, integer=False)
         scaled = Scaled("mean", Weighed(where, self.column))
         partials = (total, Count(where, self.column))
-        return Bound(partials, pa.float64(), _lower_mean, estimator=estimator, scaled=scaled)
+        return Bound(partials, result, lower, estimator=estimator, scaled=scaled)
 
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -234,7 +241,7 @@ def count(column: str | None = None, *, where: Where = None) -> Aggregate:
 
 
 def sum(column: str, *, where: Where = None) -> Aggregate:
-    """The sum: a long for integers (an overflow is an error), else a double."""
+    """The sum: a long for integers, ten more digits for decimals (an overflow is an error), else a double."""
     return SumAggregate(where, column)
 
 
@@ -249,6 +256,7 @@ def max(column: str, *, where: Where = None) -> Aggregate:
 
 
 def mean(column: str, *, where: Where = None) -> Aggregate:
+    """The mean: of decimals with four more digits behind the point, as in Spark, else a double."""
     return MeanAggregate(where, column)
 
 

@@ -144,23 +144,26 @@ class IntegerSum(ColumnPartial):
         return (Field("int64"), Field("int64"))
 
     def lift(self, rows: Rows) -> State:
-        groups, weights = rows.select(self.inputs, self.where, rows.order_keys(self.column))
+        groups, weights = rows.select(self.inputs, self.where, self.integers(rows))
         largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
         if largest * len(weights) < 1 << 53:  # exact in double precision, which bincount adds in
-            total = _exact_sums(groups, weights, rows.group_count)
+            total = exact_sums(groups, weights, rows.group_count)
             return (total >> _HALF, total & _LOW)
-        high = _exact_sums(groups, weights >> _HALF, rows.group_count)
-        low = _exact_sums(groups, weights & _LOW, rows.group_count)
-        return _carry(high, low)
+        high = exact_sums(groups, weights >> _HALF, rows.group_count)
+        low = exact_sums(groups, weights & _LOW, rows.group_count)
+        return carried(high, low)
+
+    def integers(self, rows: Rows) -> Int64Array:
+        return rows.order_keys(self.column)
 
     def combine(self, left: State, right: State) -> State:
-        return _carry(left[0] + right[0], left[1] + right[1])
+        return carried(left[0] + right[0], left[1] + right[1])
 
     def reduce(self, state: State, runs: Runs) -> State:
-        return _carry(runs.sums(state[0]), runs.sums(state[1]))
+        return carried(runs.sums(state[0]), runs.sums(state[1]))
 
 
-def _exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
+def exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
     if len(weights) < 1 << 20:  # 2**20 halves of 2**32 stay below 2**53
         return np.bincount(groups, weights=weights, minlength=group_count).astype(np.int64)
     sums = np.zeros(group_count, dtype=np.int64)
@@ -168,8 +171,12 @@ def _exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> In
     return sums
 
 
-def _carry(high: Int64Array, low: Int64Array) -> State:
-    return (high + (low >> _HALF), low & _LOW)
+def carried(*digits: Int64Array) -> State:
+    """Digits of 32 bits, the highest first: what is too large for one goes to the one before it."""
+    *higher, low = digits
+    if not higher:
+        return (low,)
+    return (*carried(*higher[:-1], higher[-1] + (low >> _HALF)), low & _LOW)
 
 
 @dataclass(frozen=True)

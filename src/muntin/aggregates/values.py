@@ -130,9 +130,21 @@ def union_ranked(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Int64Arra
 
 def numbers(array: pa.Array) -> Float64Array:
     """A numeric array as float64; nulls give an arbitrary number."""
-    if not is_number(array.type):
-        array = array.cast(pa.float64(), safe=False)
+    if pa.types.is_decimal(array.type):
+        # Arrow multiplies by a tenth, a hundredth and so on, which no double is: then 54.895 is 54.894999999999996.
+        low, high = units(array)
+        whole = np.where(high == low >> 63, low, high * 2.0**64 + low.view(np.uint64))
+        return np.asarray(whole / 10.0**array.type.scale)
     return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.float64, copy=False)
+
+
+def units(decimals: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """How many smallest units each decimal has: the lower 64 bits and the upper ones. Nulls give arbitrary ones."""
+    if not len(decimals):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    both = np.frombuffer(decimals.buffers()[1], dtype=np.int64).reshape(-1, 2)
+    both = both[decimals.offset : decimals.offset + len(decimals)]
+    return np.ascontiguousarray(both[:, 0]), both[:, 1]
 
 
 def viewed(numbers: Int64Array, kind: pa.DataType) -> pa.Array:
@@ -141,7 +153,11 @@ def viewed(numbers: Int64Array, kind: pa.DataType) -> pa.Array:
 
 
 def of_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    return array if array.type == kind else array.cast(kind)
+    if array.type == kind:
+        return array
+    if pa.types.is_decimal(array.type) and pa.types.is_float64(kind):
+        return pa.array(numbers(array), mask=np.asarray(array.is_null()))
+    return array.cast(kind)
 
 
 def taken(columns: pa.RecordBatch, chosen: Int64Array) -> pa.RecordBatch:

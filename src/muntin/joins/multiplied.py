@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Lower, Types
+from muntin.aggregates import decimals
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Lower, Types, overflow
 from muntin.aggregates.custom import CustomAggregate
 from muntin.aggregates.decomposable import (
     ArgAggregate,
@@ -25,7 +26,6 @@ from muntin.aggregates.decomposable import (
     MeanAggregate,
     SumAggregate,
     VarianceAggregate,
-    overflow,
 )
 from muntin.aggregates.holistic import CollectAggregate
 from muntin.aggregates.partial import Count
@@ -67,7 +67,7 @@ def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, ti
     if inner.whole is not None:
         repeated = Repeated(inner.whole.column, inner.whole.where, inner.whole, partners)
         return replace(inner, whole=repeated, estimator=None)
-    lower = partial(_lowered(aggregate), inner.lower)
+    lower = partial(_lowered(aggregate, inner.result), inner.lower)
     scaled = None if inner.scaled is None else _scaled(aggregate, inner.scaled, where, partners)
     return Bound((*inner.partials, Count(partners, None)), inner.result, lower, scaled=scaled)
 
@@ -87,8 +87,10 @@ def _scaled(aggregate: Aggregate, inner: Scaled, where: str, partners: str) -> S
     )
 
 
-def _lowered(aggregate: Aggregate) -> partial[pa.Array]:
+def _lowered(aggregate: Aggregate, result: pa.DataType) -> partial[pa.Array]:
     if isinstance(aggregate, SumAggregate):
+        if pa.types.is_decimal(result):
+            return partial(_lower_decimal_sum, aggregate.column, result)
         return partial(_lower_sum, aggregate.column)
     if isinstance(aggregate, CountAggregate | ExtremeCountAggregate):
         return partial(_lower_count)
@@ -113,6 +115,14 @@ def _lower_sum(column: str, inner: Lower, states: Sequence[State], dictionaries:
     return spread(_product(total, partners[windows], f"sum of column {column!r}"), windows, len(partners))
 
 
+def _lower_decimal_sum(
+    column: str, kind: pa.Decimal128Type, inner: Lower, states: Sequence[State], dictionaries: Dictionaries
+) -> pa.Array:
+    own, partners, windows = _with_partners(states)
+    times = decimals.lower_sum(column, kind, own, dictionaries, partners[windows])
+    return spread(times, windows, len(partners))
+
+
 def _lower_sample(inner: Lower, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (count, mean, squares), (partners,) = states
     with np.errstate(invalid="ignore"):  # infinite squares of no pairs, which count for nothing
@@ -135,7 +145,7 @@ def _product(numbers: pa.Array, times: Int64Array, what: str) -> pa.Array:
     try:
         return pc.multiply_checked(numbers, pa.array(times))
     except pa.ArrowInvalid as error:
-        raise overflow(what) from error
+        raise overflow(what, pa.int64()) from error
 
 
 @dataclass(frozen=True)

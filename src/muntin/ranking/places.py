@@ -45,7 +45,7 @@ def intervals(plan: Plan, batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array
     quality = dict(zip(batch.schema.field("quality").type.names, batch.column("quality").flatten(), strict=True))
     certain = np.asarray(pc.is_in(quality["mode"], value_set=pa.array([EXACT, INCREMENTAL])))
     certain = certain | plan.knows_exactly(plan.top.by)
-    if values.is_number(column.type):
+    if values.is_numeric(column.type):
         low, high = (_side(quality[side], plan.top.by) for side in ("low", "high"))
         column = column.cast(pa.float64(), safe=False)
         sides = (high, low) if plan.top.descending else (low, high)

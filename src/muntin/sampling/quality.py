@@ -43,7 +43,7 @@ def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
 
 
 def _side(kind: pa.DataType) -> pa.DataType | None:
-    if values.is_number(kind):
+    if values.is_numeric(kind):
         return pa.float64()
     if pa.types.is_list(kind) and values.is_number(kind.value_type):
         return pa.list_(pa.float64())

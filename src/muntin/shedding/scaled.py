@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import gammaincinv
 
+from muntin.aggregates.values import is_numeric
 from muntin.arrays import Float64Array, Int64Array
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
@@ -138,7 +139,7 @@ def _count(of: dict[str, Float64Array], asked: Asked) -> Interval:
 
 def _one_sided(known: pa.Array, kind: Kind) -> Interval | None:
     """The least of the kept tuples is not below the least of all: one side is known."""
-    if not (pa.types.is_integer(known.type) or pa.types.is_floating(known.type)):
+    if not is_numeric(known.type):
         return None
     value = np.asarray(known.cast(pa.float64()).fill_null(np.nan))
     unknown = np.full(len(value), np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.aggregates.decomposable import overflow
+from muntin.aggregates.aggregate import overflow
 from muntin.aggregates.values import nan_as_null, of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, count_true
 from muntin.families.family import Answers, Family, Later, Output, nothing_later
@@ -255,10 +255,13 @@ def _spread(numbers: Float64Array, at: Int64Array, count: int) -> Float64Array:
 
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
     """Estimates as answers: null where the kept tuples have none, either."""
-    nothing = np.asarray(of_kept.is_null()) if of_kept.null_count else None
-    if not pa.types.is_integer(output.bound.result):
-        return of_type(pa.array(value, mask=nothing), output.bound.result)
+    nothing, kind = np.asarray(of_kept.is_null()) if of_kept.null_count else None, output.bound.result
+    if not pa.types.is_integer(kind):
+        try:
+            return of_type(pa.array(value, mask=nothing), kind)
+        except pa.ArrowInvalid as error:
+            raise overflow(output.name, kind) from error
     rounded = np.rint(value if nothing is None else np.where(nothing, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
-        raise overflow(output.name)
+        raise overflow(output.name, kind)
     return pa.array(rounded.astype(np.int64), mask=nothing)
