@@ -132,3 +132,79 @@ def test_damaged_notes_and_a_strange_folder_shed_nothing(host: Path) -> None:
     assert HostLoad("query", 1).rate(TARGET) == 0
     (host / tmp.parent.parent.name).chmod(0o777)
     assert HostLoad("query", 2).rate(TARGET) == 0
+
+
+class Cluster:
+    """Hosts that take tuples in, of which only the first has a shard that does anything with them."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch, hosts: int) -> None:
+        self.clock = 1000.0
+        self.now = 0
+        self.rates: list[list[float]] = []
+        self.took: list[float] = []
+        self.folders = [str(place / f"host-{number}") for number in range(hosts)]
+        self._patch = monkeypatch
+        monkeypatch.setattr("muntin.shedding.load.time.time", lambda: self.clock)
+        for folder in self.folders:
+            Path(folder).mkdir()
+
+    def _load(self, folder: str) -> HostLoad:
+        self._patch.setattr(tempfile, "gettempdir", lambda: folder)
+        return HostLoad("query", self.now)
+
+    def batch(self, rows: float, pause: float = 0.0) -> None:
+        """`rows` come in, each host gets as many."""
+        hosts = [self._load(folder) for folder in self.folders]
+        rates = [host.rate(TARGET) for host in hosts]
+        told = [host.told() for host in hosts]
+        self.clock += 0.1
+        for host in hosts:
+            host.done(None, int(rows / len(hosts)))
+            host.hear(told)
+        took = FIXED + COST * rows * (1 - sum(rates) / len(rates))
+        for host in hosts[1:]:
+            host.done()
+        self.clock += took - 0.1
+        hosts[0].done()
+        self.clock += 0.05 + pause
+        self.now += 1
+        self.rates.append(rates)
+        self.took.append(took)
+
+
+@pytest.mark.parametrize("hosts", [2, 5])
+@pytest.mark.parametrize("overload", [1.5, 3, 10])
+def test_hosts_without_a_slow_shard_shed_for_the_one_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: int, overload: float
+) -> None:
+    cluster = Cluster(tmp_path, monkeypatch, hosts)
+    rows = 1000.0
+    for _ in range(80):
+        cluster.batch(rows)
+        rows = overload * 10_000 * cluster.took[-1]
+    settled = 10 if overload < 10 else 25  # until then, so much has come in while nobody knew
+    assert max(cluster.took[settled:]) <= 1.5 * TARGET
+    assert all(min(rates) > 0 for rates in cluster.rates[settled:])
+    assert max(max(rates) - min(rates) for rates in cluster.rates) < 0.01, "all know the same"
+    assert sum(cluster.took[40:]) / 40 > 0.6 * TARGET, "much less is kept than could be"
+
+
+def test_hosts_shed_nothing_without_overload_and_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, monkeypatch, 3)
+    for rows, batches in ((8_000, 20), (100_000, 10), (4_000, 120)):
+        for _ in range(batches):
+            cluster.batch(rows, pause=1.0)
+    assert all(rates == [0, 0, 0] for rates in cluster.rates[:20])
+    assert all(min(rates) > 0.5 for rates in cluster.rates[24:30])
+    assert cluster.rates[-1] == [0, 0, 0]
+
+
+def test_a_host_that_nobody_hears_of_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, monkeypatch, 2)
+    for _ in range(10):
+        cluster.batch(60_000)
+    assert min(cluster.rates[-1]) > 0.3
+    cluster.folders.pop()  # its host is gone, and the load with it
+    for _ in range(60):
+        cluster.batch(3_000)
+    assert cluster.rates[-1] == [0]

@@ -2,17 +2,23 @@
 
 Tasks of Spark know nothing of the batches before theirs. So they leave notes in a folder of the host: when a batch
 began, how many rows came in and up to which event time, when its shards were done. The first task of a batch reads
-those of the batches before and decides for all tasks of the host. Hosts decide for themselves: all of them see the same
-batches, there is nobody to ask and nothing to send, and where they differ a little, every tuple still stands for as
-many as were shed beside it.
+those of the batches before and decides for all tasks of the host.
+
+Hosts decide for themselves, and where they differ a little, every tuple still stands for as many as were shed beside
+it. But all that is slow may be on one of them: the only shard with a large key, say, while tuples come in everywhere.
+So every host tells how long batches took it, with the panes that it sends to all shards anyway, and those leave a note
+on what they heard with their own host. That is known a batch later than what a host sees itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from muntin.panes.copies import is_ours, private_folder
@@ -20,6 +26,8 @@ from muntin.shedding.controller import Batch, next_rate
 
 LOOK_BACK = 8
 """How many batches are looked at."""
+TOLD = 3
+"""Of how many it is told how long they took."""
 
 
 class HostLoad:
@@ -37,7 +45,7 @@ class HostLoad:
                 return 0.0
         if not place.exists():
             now = time.time()
-            rate = next_rate(target, self._history(), now)
+            rate = self._next_rate(target, now)
             with suppress(OSError):
                 unfinished = place.with_name(f"{place.name}.{os.getpid()}")
                 unfinished.write_text(json.dumps([now, rate]))
@@ -54,25 +62,62 @@ class HostLoad:
         with suppress(OSError), self._note("done", self._batch).open("a") as notes:
             notes.write(line + "\n")
 
-    def _history(self) -> list[Batch]:
-        found = []
+    def told(self) -> bytes:
+        """What other hosts should know: how long the last batches took this one."""
+        took = [(number, batch.finished - batch.started) for number, batch in self._history().items()]
+        return json.dumps([self._host, took[-TOLD:]]).encode()
+
+    def hear(self, told: Iterable[bytes]) -> None:
+        """Leave a note on how long batches took other hosts."""
+        longest: dict[int, float] = {}
+        with suppress(ValueError, TypeError):
+            for host, took in map(json.loads, set(told)):
+                for number, seconds in took if host != self._host else ():
+                    longest[number] = max(longest.get(number, 0.0), float(seconds))
+        for number, seconds in longest.items():
+            with suppress(OSError), self._note("heard", number).open("a") as notes:
+                notes.write(json.dumps([seconds]) + "\n")
+
+    @property
+    def _host(self) -> str:
+        return f"{socket.gethostname()}:{self._folder}"
+
+    def _next_rate(self, target: float, now: float) -> float:
+        """By the last batch that all hosts have told of, so that they come to the same; alone, a host knows the last.
+
+        Then nothing changes until a batch is known that had the rate in force.
+        """
+        batches, heard = self._history(), []
+        for number, batch in batches.items():
+            if notes := _read(self._note("heard", number)):
+                heard.append(number)
+                took = max(each[0] for each in notes)
+                batches[number] = replace(batch, finished=max(batch.finished, batch.started + took))
+        until = max(heard, default=self._batch)
+        known = [batch for number, batch in batches.items() if number <= until]
+        since = [batch for number, batch in batches.items() if number > until]
+        if since and since[-1].rate != known[-1].rate:
+            return since[-1].rate
+        return next_rate(target, known, since[0].started if since else now)
+
+    def _history(self) -> dict[int, Batch]:
+        """The batches before this one, by their numbers, as this host saw them."""
+        found = {}
         for number in range(self._batch - LOOK_BACK, self._batch):
             started, done = _read(self._note("start", number)), _read(self._note("done", number))
             if started and done:
                 times = [float(each[1]) for each in done if each[1] is not None]
-                found.append(
-                    Batch(
-                        started=float(started[0][0]),
-                        finished=max(float(each[0]) for each in done),
-                        latest=max(times, default=None),
-                        rate=float(started[0][1]),
-                        rows=sum(int(each[2]) for each in done if len(each) > 2),
-                    )
+                found[number] = Batch(
+                    started=float(started[0][0]),
+                    finished=max(float(each[0]) for each in done),
+                    latest=max(times, default=None),
+                    rate=float(started[0][1]),
+                    rows=sum(int(each[2]) for each in done if len(each) > 2),
                 )
         return found
 
     def _forget(self) -> None:
-        for kind in ("start", "done"):
+        for kind in ("start", "done", "heard"):
             self._note(kind, self._batch - 2 * LOOK_BACK).unlink(missing_ok=True)
 
     def _note(self, kind: str, batch: int) -> Path:

@@ -57,9 +57,10 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     results = spread(plan, results) if of_jobs else results.select("payload")
     if plan.top is None and not plan.workers.ordered:
         schema = plan.result_schema if finish is None else finish.schema
-        return results.mapInArrow(computed(plan) if of_jobs else unpacked(schema), result_type(plan, schema))
+        told = computed(plan, identity) if of_jobs else unpacked(schema)
+        return results.mapInArrow(told, result_type(plan, schema))
     # All shards close the same windows in the same batch, so their results need only meet, and no state is needed.
-    together = (results.mapInArrow(packed(computed(plan)), PAYLOAD) if of_jobs else results).repartition(1)
+    together = (results.mapInArrow(packed(computed(plan, identity)), PAYLOAD) if of_jobs else results).repartition(1)
     if plan.top is not None:
         return together.mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
     return together.mapInArrow(ordered(plan), result_type(plan, plan.result_schema))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -25,6 +26,7 @@ PACKED = T.StructType(
         T.StructField("latest", T.LongType()),
         T.StructField("shed_rows", T.LongType()),
         T.StructField("shed_rate", T.LongType()),
+        T.StructField("load", T.BinaryType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -41,6 +43,7 @@ _ARROW = pa.schema(
         ("latest", pa.int64()),
         ("shed_rows", pa.int64()),
         ("shed_rate", pa.int64()),
+        ("load", pa.binary()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
@@ -50,11 +53,12 @@ def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]],
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
         load = host_load(plan, query)
+        told = None if load is None else load.told()
         latest, rows = NO_TIME, 0
         for each in PaneStage(plan, _shedder(plan, load)).run(batches):
             latest = max(latest, each.latest)
             rows += each.rows
-            yield _row(each)
+            yield _row(replace(each, load=told))
         if load is not None:
             load.done(None if latest == NO_TIME else latest, rows)
 

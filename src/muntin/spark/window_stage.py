@@ -97,6 +97,7 @@ class ShardProcessor(StatefulProcessor):
         yield _frame(None, stage.metrics)
         load = host_load(self._plan, self._query)
         if load is not None:
+            load.hear(each.load for each in arrived if each.load is not None)
             load.done()
 
 
@@ -174,7 +175,7 @@ def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
         yield PackedPanes(**values)
 
 
-_BYTES = ("panes", "late_candidates")
+_BYTES = ("panes", "late_candidates", "load")
 
 
 def _or_none(value: Any) -> bytes | None:

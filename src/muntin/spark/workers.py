@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from muntin.plan import Plan
 from muntin.spark.memory import keep_freed_memory
+from muntin.spark.pane_stage import host_load
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
 from muntin.workers.collector import in_window_order
 from muntin.workers.jobs import done
@@ -28,7 +29,7 @@ def spread(plan: Plan, jobs: DataFrame) -> DataFrame:
     return jobs.select("task", "payload").repartition(plan.workers.tasks, "task")
 
 
-def computed(plan: Plan) -> Map:
+def computed(plan: Plan, query: str) -> Map:
     """The agnostic worker: the results of jobs, and those that are ready."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,6 +40,9 @@ def computed(plan: Plan) -> Map:
                     yield from pa.ipc.open_stream(payload.as_buffer())
                 else:
                     yield from done(plan, payload.as_buffer())
+        load = host_load(plan, query)
+        if load is not None:
+            load.done()
 
     return run
 

@@ -61,6 +61,8 @@ class PackedPanes:
     """How many of the rows were shed."""
     shed_rate: int = 0
     """The share that was to be shed, in millionths."""
+    load: bytes | None = None
+    """What the host of the task tells the others, where the rate is found from a latency."""
 
     @property
     def latest_time(self) -> int:
