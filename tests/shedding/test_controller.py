@@ -115,7 +115,7 @@ def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, mon
     clock = [1000.0]
     monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
     assert HostLoad("query", 0).rate(TARGET) == 0
-    clock[0] += 10
+    clock[0] += 20
     HostLoad("query", 0).done(3_000_000, 500)
     HostLoad("query", 0).done()
     first = HostLoad("query", 1).rate(TARGET)
@@ -123,6 +123,18 @@ def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, mon
     assert first > 0.5
     assert HostLoad("query", 1).rate(TARGET) == first, "decided once"
     assert HostLoad("another", 1).rate(TARGET) == 0
+
+
+def test_the_start_of_workers_is_no_overload(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
+    rates = []
+    for batch, took in enumerate([9.0, 1.0, 1.0, 9.0, 1.0]):
+        rates.append(HostLoad("query", batch).rate(TARGET))
+        clock[0] += took
+        HostLoad("query", batch).done(None, 500)
+    assert rates[:4] == [0, 0, 0, 0]
+    assert rates[4] > 0.5, "a long batch later on is one"
 
 
 def test_damaged_notes_and_a_strange_folder_shed_nothing(host: Path) -> None:

@@ -28,6 +28,8 @@ LOOK_BACK = 8
 """How many batches are looked at."""
 TOLD = 3
 """Of how many it is told how long they took."""
+STARTING = 10.0
+"""So many seconds of the first batch do not count: then workers are started, and everything is slow once."""
 
 
 class HostLoad:
@@ -114,6 +116,9 @@ class HostLoad:
                     rate=float(started[0][1]),
                     rows=sum(int(each[2]) for each in done if len(each) > 2),
                 )
+        if found and len(found) < LOOK_BACK:
+            first = min(found)
+            found[first] = replace(found[first], finished=max(found[first].finished - STARTING, found[first].started))
         return found
 
     def _forget(self) -> None:
