@@ -49,8 +49,9 @@ class HostLoad:
             now = time.time()
             rate = self._next_rate(target, now)
             with suppress(OSError):
-                unfinished = place.with_name(f"{place.name}.{os.getpid()}")
-                unfinished.write_text(json.dumps([now, rate]))
+                is_first = not any(self._folder.glob("start-*"))
+                unfinished = place.with_name(f"{os.getpid()}.{place.name}")
+                unfinished.write_text(json.dumps([now, rate, is_first]))
                 with suppress(FileExistsError):
                     os.link(unfinished, place)
                 unfinished.unlink()
@@ -108,17 +109,11 @@ class HostLoad:
         for number in range(self._batch - LOOK_BACK, self._batch):
             started, done = _read(self._note("start", number)), _read(self._note("done", number))
             if started and done:
-                times = [float(each[1]) for each in done if each[1] is not None]
-                found[number] = Batch(
-                    started=float(started[0][0]),
-                    finished=max(float(each[0]) for each in done),
-                    latest=max(times, default=None),
-                    rate=float(started[0][1]),
-                    rows=sum(int(each[2]) for each in done if len(each) > 2),
-                )
-        if found and len(found) < LOOK_BACK:
-            first = min(found)
-            found[first] = replace(found[first], finished=max(found[first].finished - STARTING, found[first].started))
+                ((begun, rate, is_first),) = started
+                finished = max(each[0] for each in done) - (STARTING if is_first else 0.0)
+                latest = max((each[1] for each in done if each[1] is not None), default=None)
+                rows = sum(int(each[2]) for each in done)
+                found[number] = Batch(begun, max(begun, finished), latest, rate, rows)
         return found
 
     def _forget(self) -> None:
