@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal
@@ -364,6 +364,16 @@ class Query:
             raise MuntinError(f"{name!r} is a key column already; choose another name.")
         if name in taken:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
+
+
+def column_names(given: str | Iterable[str], argument: str) -> tuple[str, ...]:
+    """One column, or several of them."""
+    if isinstance(given, str):
+        return (given,)
+    try:
+        return tuple(given)
+    except TypeError:
+        raise MuntinError(f"{argument} must be a column or a list of columns, got {given!r}.") from None
 
 
 def check_column(source: Source, column: object, what: str) -> None:

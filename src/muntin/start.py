@@ -11,7 +11,7 @@ from muntin.aggregates.values import is_number
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError
 from muntin.panes.keys import check_key_type
-from muntin.query import RESERVED, Query, check_column
+from muntin.query import RESERVED, Query, check_column, column_names
 from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def over(
     from muntin.spark.source import Source
 
     source = Source.of(data)
-    keys = (by,) if isinstance(by, str) else tuple(by)
+    keys = column_names(by, "by")
     _check_windows(windows, source)
     _check_time(source, time)
     for key in keys:

@@ -40,6 +40,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "time of a wrong type": (lambda t: muntin.over(t, FIVE, time="route"), "'route' is of type string.*to_timestamp"),
     "sum of a string": (lambda t: agg(t, n=A.sum("route")), "n: sum needs a number, but column 'route'"),
     "min of an array": (lambda t: agg(t, n=A.min("tags")), "column 'tags' is of type list"),
+    "keys that are none": (lambda t: muntin.over(t, FIVE, time="ts", by=None), "by must be a column or a list of col"),  # type: ignore[arg-type]
     "array as a key": (lambda t: muntin.over(t, FIVE, time="ts", by="tags"), "'tags'.*cannot be a key"),
     "zero size": (lambda t: W.tumbling("0 seconds"), "size must be longer than zero, got '0 seconds'"),
     "negative size": (lambda t: W.sliding("-5 seconds", "1 second"), "size must be longer.*'-5 seconds'"),

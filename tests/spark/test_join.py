@@ -363,6 +363,12 @@ def join(left: DataFrame, right: DataFrame, window: W.Window = TEN, **others: An
 
 MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no key": (lambda a, b: join(a, b, on=[]), "on is empty; name at least one column that both sides have"),
+    "no on": (lambda a, b: muntin.join(a, b, TEN, time=("ts", "at")), "on is empty; name at least one column"),
+    "on that is none": (lambda a, b: join(a, b, on=None), "on must be a column or a list of columns, got None"),
+    "no time": (
+        lambda a, b: muntin.join(a, b, TEN, on="k"),
+        "time is missing; name the time column",
+    ),
     "a key that left lacks": (lambda a, b: join(a, b, on="tag"), "on column 'tag' is not in left"),
     "a key that right lacks": (lambda a, b: join(a, b, on=["k", "name"]), "on column 'name' is not in right"),
     "a key twice": (lambda a, b: join(a, b, on=["k", "k"]), "on names the column 'k' twice"),

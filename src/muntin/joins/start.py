@@ -13,7 +13,7 @@ from muntin.joins.join import Join
 from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
-from muntin.query import RESERVED, Query
+from muntin.query import RESERVED, Query, column_names
 from muntin.windows import PaneWindow, Window
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def join(
     right: DataFrame,
     window: Window,
     *,
-    on: str | Sequence[str],
-    time: str | tuple[str, str],
+    on: str | Sequence[str] = (),
+    time: str | tuple[str, str] | None = None,
     watermark: Duration | tuple[Duration, Duration] | None = None,
 ) -> Join:
     """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
@@ -44,8 +44,10 @@ def join(
     }
     _check_alike(sources)
     _check_window(window)
-    keys = (on,) if isinstance(on, str) else tuple(on)
+    keys = column_names(on, "on")
     _check_keys(keys, sources)
+    if time is None:
+        raise MuntinError("time is missing; name the time column, such as time='ts', or a pair (left, right) of them.")
     times = _pair(time, "time")
     delays = _pair(watermark, "watermark")
     names = joined_names(keys, *(_columns(source) for source in sources.values()))
