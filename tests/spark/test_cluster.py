@@ -23,7 +23,7 @@ def test_queries_on_a_cluster(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert "cluster: streams and tables agree with Spark, and all workers shed" in done.stdout, done.stderr[-3000:]
