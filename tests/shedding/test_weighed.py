@@ -149,7 +149,7 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
 
 def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
     names = list(WEIGHED_SQUARES.names)[: len(state)]
-    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], names=names)
+    estimates = dict(zip(names, state, strict=True))
     asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
     assert found is not None
@@ -206,7 +206,7 @@ def test_counts_of_what_fulfils_a_condition_are_covered() -> None:
     batch = pa.record_batch([pa.array(fulfils.ravel()[kept])], names=["counts"])
     rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
     state = Weighed("counts", None).lift(rows)
-    estimates = pa.StructArray.from_arrays([pa.array(each) for each in state], names=list(FIELDS))
+    estimates = dict(zip(FIELDS, state, strict=True))
     asked = Asked(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
     found = Scaled("count", Weighed("counts", None)).interval(pa.nulls(WINDOWS), estimates, asked)
     assert found is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class Field:
 class Partial(ABC):
     where: str | None
     """The boolean column that says which tuples count, if not all of them."""
+    of_shed: ClassVar[bool] = False
+    """Whether there is something to keep only where tuples were shed."""
 
     @property
     @abstractmethod

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -74,8 +74,38 @@ class Answers:
         return Answers(model, window, key, start, end, partial, from_end, tuples)
 
 
-Later: TypeAlias = Callable[[Int64Array | None], dict[str, pa.Array]]
-"""The outputs that were not computed at once: for the windows at some places, or for all of them."""
+class Later:
+    """What is said of windows only when somebody asks: of these, nothing is left to be said."""
+
+    def lowered(self) -> dict[str, pa.Array]:
+        """The hidden aggregates."""
+        return {}
+
+    def shed(self) -> Int64Array:
+        """Which windows hold strata of which tuples were shed, where those have leaves of their own; in order."""
+        return np.zeros(0, dtype=np.int64)
+
+    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
+        """What the partials of hidden aggregates come to in some windows, in order."""
+        return {}
+
+
+@dataclass(frozen=True)
+class LaterOfSome(Later):
+    """The same for some of the windows."""
+
+    of_all: Later
+    windows: Int64Array
+
+    def lowered(self) -> dict[str, pa.Array]:
+        return {name: values.take(pa.array(self.windows)) for name, values in self.of_all.lowered().items()}
+
+    def shed(self) -> Int64Array:
+        shed = self.of_all.shed()
+        return np.flatnonzero(np.isin(self.windows, shed, assume_unique=True))
+
+    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
+        return self.of_all.states(self.windows[chosen])
 
 
 @dataclass(frozen=True)
@@ -293,7 +323,7 @@ def told(
     later: Later | None = None,
 ) -> pa.RecordBatch:
     """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
-    later = later or nothing_later
+    later = later or Later()
     if plan.required:
         answers, lowered_values, later = _with_all(plan, answers, lowered_values, later)
     batch = _told(plan, table, family, answers, lowered_values, whole, later)
@@ -316,7 +346,7 @@ def _told(
     if plan.applied is not None:
         windows, rows, given = whole.applied(family, answers)
         if whole.shed is not None:
-            rows = [*rows, whole.shed.quality(lowered_values, given).take(pa.array(windows))]
+            rows = [*rows, whole.shed.quality(lowered_values, later, given).take(pa.array(windows))]
         return result_batch(plan, table, answers.take(windows), rows)
     estimated = whole.shed or whole.approximate
     if estimated is not None:
@@ -327,21 +357,13 @@ def _told(
     return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
 
 
-def nothing_later(chosen: Int64Array | None) -> dict[str, pa.Array]:
-    """Where all outputs were computed at once."""
-    return {}
-
-
 def _with_all(
     plan: Plan, answers: Answers, values: Mapping[str, pa.Array], later: Later
 ) -> tuple[Answers, Mapping[str, pa.Array], Later]:
     """Only the windows that have some of everything that the plan requires."""
     there = np.flatnonzero(np.logical_and.reduce([np.asarray(values[name]) > 0 for name in plan.required]))
-
-    def later_of(chosen: Int64Array | None) -> dict[str, pa.Array]:
-        return later(there if chosen is None else there[chosen])
-
-    return answers.take(there), {name: each.take(pa.array(there)) for name, each in values.items()}, later_of
+    of_them = {name: each.take(pa.array(there)) for name, each in values.items()}
+    return answers.take(there), of_them, LaterOfSome(later, there)
 
 
 def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:

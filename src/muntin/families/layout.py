@@ -78,18 +78,22 @@ def lay_out(
 def _over_panes(
     aggregates: Mapping[str, Bound], first: int, later: Collection[str]
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
-    """Share the built-in partials between aggregates; give every custom one leaves of its own."""
-    shared: list[Partial] = [ROW_COUNT]
+    """Share the built-in partials between aggregates; give every custom one leaves of its own.
+
+    Those of strata of which tuples were shed share leaves, too.
+    """
+    shared: dict[bool, list[Partial]] = {False: [ROW_COUNT], True: []}
     own: list[CustomPartial] = []
     for bound in aggregates.values():
         for partial in bound.partials:
             if isinstance(partial, CustomPartial):
                 own.append(partial)
-            elif partial not in shared:
-                shared.append(partial)
-    leaf_sets = (LeafSet(tuple(shared)), *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
-    where = dict(leaf_sets[0].parts())
-    outputs, next_own = [], first + 1
+            elif partial not in shared[partial.of_shed]:
+                shared[partial.of_shed].append(partial)
+    common = [LeafSet(tuple(partials)) for partials in shared.values() if partials]
+    leaf_sets = (*common, *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
+    where = {partial: (at, fields) for at, each in enumerate(common, first) for partial, fields in each.parts()}
+    outputs, next_own = [], first + len(common)
     for name, bound in aggregates.items():
         slots = []
         for partial in bound.partials:
@@ -97,7 +101,7 @@ def _over_panes(
                 slots.append((next_own, slice(0, len(partial.fields))))
                 next_own += 1
             else:
-                slots.append((first, where[partial]))
+                slots.append(where[partial])
         outputs.append(Output(name, bound, tuple(slots), later=name in later))
     return leaf_sets, tuple(outputs)
 

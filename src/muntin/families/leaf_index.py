@@ -13,6 +13,32 @@ FEW = 64
 """Leaves of so few windows of keys are searched for one by one."""
 
 
+@dataclass(frozen=True)
+class LeafRanges:
+    """The leaves `[begin, end)` of windows of keys, of those that hold any."""
+
+    at: Int64Array | None
+    """Which windows those are, in order; None if all do."""
+    begin: Int64Array
+    end: Int64Array
+
+    @classmethod
+    def of_all(cls, begin: Int64Array, end: Int64Array) -> LeafRanges:
+        """Of ranges that may be empty."""
+        filled = begin < end
+        if all_true(filled):
+            return cls(None, begin, end)
+        at = np.flatnonzero(filled)
+        return cls(at, begin[at], end[at])
+
+    def of(self, windows: Int64Array) -> LeafRanges:
+        """Those of some windows, in order, all of which hold leaves."""
+        if windows is self.at:
+            return self
+        place = windows if self.at is None else np.searchsorted(self.at, windows)
+        return LeafRanges(windows, self.begin[place], self.end[place])
+
+
 class LeafIndex:
     """Finds the leaves of a key between two times."""
 
@@ -22,16 +48,23 @@ class LeafIndex:
         self._of_one_key = time if len(key) and key[0] == key[-1] == 0 else None
         self._found: dict[tuple[int, int], _Within] = {}
 
+    def held(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:
+        """The leaves of each key with a time in `[start, end)`, of those that have any."""
+        found = self._of_one_window(key, start, end)
+        return LeafRanges.of_all(self.first(key, start), self.first(key, end)) if found is None else found
+
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The leaves `[begin, end)` of each key with a time in `[start, end)`; or where they would be."""
-        if len(key) > FEW and len(self._key) and self._of_one_key is None and are_one(start) and are_one(end):
-            within = self._within(int(start[0]), int(end[0]))
-            if np.array_equal(key, within.key):
-                return within.begin, within.end
-            begin, behind = within.of(key)
-            if all_true(begin < behind):
-                return begin, behind
+        found = self._of_one_window(key, start, end)
+        if found is not None and found.at is None:
+            return found.begin, found.end
         return self.first(key, start), self.first(key, end)
+
+    def _of_one_window(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges | None:
+        """Where many keys ask for the same time."""
+        if len(key) > FEW and len(self._key) and self._of_one_key is None and are_one(start) and are_one(end):
+            return self._within(int(start[0]), int(end[0])).among(key)
+        return None
 
     def keys_between(self, start: int, end: int) -> Int64Array:
         """Those that have any leaf with a time in `[start, end)`, in order."""
@@ -74,11 +107,21 @@ class _Within:
     begin: Int64Array
     end: Int64Array
 
-    def of(self, key: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Those of these keys; of one that has none, an empty range."""
-        begin, end = np.zeros((2, int(max(self.key.max(initial=0), key.max())) + 1), dtype=np.int64)
+    def among(self, key: Int64Array) -> LeafRanges:
+        """Those of these keys."""
+        if np.array_equal(key, self.key):
+            return LeafRanges(None, self.begin, self.end)
+        codes = int(max(self.key.max(initial=0), key.max())) + 1
+        if all_true(key[1:] > key[:-1]):
+            place = np.full(codes, -1)
+            place[key] = np.arange(len(key))
+            at = place[self.key]
+            known = at >= 0
+            at, begin, end = (each if all_true(known) else each[known] for each in (at, self.begin, self.end))
+            return LeafRanges(None if len(at) == len(key) else at, begin, end)
+        begin, end = np.zeros((2, codes), dtype=np.int64)  # there may be several windows of a key
         begin[self.key], end[self.key] = self.begin, self.end
-        return begin[key], end[key]
+        return LeafRanges.of_all(begin[key], end[key])
 
 
 class _Composites:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, Runs, State, all_true, expand
-from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Output, lowered, result_batch, told
-from muntin.families.leaf_index import LeafIndex
+from muntin.arrays import BoolArray, Int64Array, Runs, State, expand
+from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Later, Output, lowered, result_batch, told
+from muntin.families.leaf_index import LeafIndex, LeafRanges
 from muntin.families.parts import Parts
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid, last_ends
@@ -23,6 +23,19 @@ from muntin.windows import PaneWindow
 if TYPE_CHECKING:
     from muntin.plan import Plan
     from muntin.whole.windows import WholeWindows
+
+
+Slot: TypeAlias = tuple[int, int]
+"""A leaf set, and where the fields of a partial begin in it."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Decomposable aggregates, and what they need of each leaf set."""
+
+    outputs: tuple[Output, ...]
+    parts: tuple[Parts, ...]
+    slots: frozenset[Slot]
 
 
 @dataclass(frozen=True)
@@ -38,18 +51,24 @@ class TimeFamily(Family):
         return PaneGrid.of(self.models)
 
     @cached_property
-    def asked(self) -> dict[bool, tuple[tuple[Output, ...], tuple[Parts, ...]]]:
-        """The decomposable aggregates, by whether they come later, and what they need of each leaf set."""
-        return {later: self._asked(later) for later in (False, True)}
+    def asked(self) -> dict[bool, Asked]:
+        """What is asked for at once, and what comes later and is not known by then."""
+        at_once = self._asked(False, ())
+        return {False: at_once, True: self._asked(True, at_once.slots)}
 
-    def _asked(self, later: bool) -> tuple[tuple[Output, ...], tuple[Parts, ...]]:
+    def _asked(self, later: bool, known: Collection[Slot]) -> Asked:
         outputs = tuple(each for each in self.outputs if each.bound.whole is None and each.later == later)
-        slots = {(number, fields.start) for output in outputs for number, fields in output.slots}
+        slots = {(number, fields.start) for output in outputs for number, fields in output.slots}.difference(known)
         parts = (
             Parts.of(leaf_set, {start for at, start in slots if at == number})
             for number, leaf_set in enumerate(self.leaf_sets, self.first_set)
         )
-        return outputs, tuple(parts)
+        return Asked(outputs, tuple(parts), frozenset(slots))
+
+    @cached_property
+    def shed_set(self) -> int | None:
+        """Which of its leaf sets is that of strata of which tuples were shed, if there is one."""
+        return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_shed), None)
 
     def answers(
         self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
@@ -76,10 +95,6 @@ class TimeFamily(Family):
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
         return max((int(last_ends(each.time, self.models).max()) for each in leaves if len(each)), default=0)
-
-
-LeafRanges: TypeAlias = dict[int, tuple[Int64Array, Int64Array]]
-"""The leaves `[begin, end)` of each window, by the number of the leaf set."""
 
 
 class WindowAnswers:
@@ -137,50 +152,19 @@ class WindowAnswers:
 
     def told(self, answers: Answers) -> Iterator[pa.RecordBatch]:
         """What there is to say of windows."""
+        leaves = CombinedLeaves(self, self._family, self._table, answers)
         if isinstance(self._plan.applied, Product):
-            yield from self._pairs(self._plan.applied, answers)
+            yield from self._pairs(self._plan.applied, answers, leaves)
         else:
-            ranges: LeafRanges = {}
-            values = self._lowered(answers, ranges)
-            later = partial(self._lowered, answers, ranges, later=True)
-            yield told(self._plan, self._table, self._family, answers, values, self._whole, later)
+            yield told(self._plan, self._table, self._family, answers, leaves.at_once(), self._whole, leaves)
 
-    def _pairs(self, product: Product, answers: Answers) -> Iterator[pa.RecordBatch]:
+    def _pairs(self, product: Product, answers: Answers, leaves: CombinedLeaves) -> Iterator[pa.RecordBatch]:
         assert self._whole is not None, "pairs are made of tuples"
         shed = self._whole.shed
-        quality = None if shed is None else shed.quality(self._lowered(answers, {}))
+        quality = None if shed is None else shed.quality(leaves.at_once(), leaves)
         for windows, pairs in self._whole.pairs(product, self._family, answers):
             told_quality = [] if quality is None else [quality.take(pa.array(windows))]
             yield result_batch(self._plan, self._table, answers.take(windows), [*pairs, *told_quality])
-
-    def _lowered(
-        self, answers: Answers, ranges: LeafRanges, chosen: Int64Array | None = None, later: bool = False
-    ) -> dict[str, pa.Array]:
-        """What the decomposable aggregates say of each window, or of some: those that are told at once, or the others.
-
-        In `ranges` are those that were looked up, for the next time.
-        """
-        count = len(answers.key) if chosen is None else len(chosen)
-        outputs, of_sets = self._family.asked[later]
-        states: list[tuple[dict[int, State], Int64Array | None]] = []
-        for number, parts in enumerate(of_sets):
-            if not parts:
-                states.append(({}, None))
-                continue
-            if number not in ranges:
-                ranges[number] = self._index(number).ranges(answers.key, answers.start, answers.end)
-            begin, end = ranges[number] if chosen is None else (edge[chosen] for edge in ranges[number])
-            held = None if all_true(begin < end) else np.flatnonzero(begin < end)
-            if held is not None:
-                begin, end = begin[held], end[held]
-            states.append((parts.by_field(self._combined(number, later, begin, end)) if len(begin) else {}, held))
-        values = {}
-        for output in outputs:
-            of_output = [(*states[number - self._family.first_set], fields) for number, fields in output.slots]
-            held = of_output[0][1]
-            slots = [state[fields.start] for state, _, fields in of_output if state]
-            values[output.name] = lowered(output, slots, held, count, self._table)
-        return values
 
     def _only(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
         """Those of a single window, as mostly where time goes on: all keys that it holds, in order."""
@@ -205,23 +189,92 @@ class WindowAnswers:
         held = Answers(model, window_id, key, start, end)
         return held.take(np.lexsort((held.key, held.start, held.end)))
 
-    def _combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> State:
-        """The combination of each range of the leaves of one set, of the partials that are asked for."""
-        _, of_sets = self._family.asked[later]
-        parts, leaves = of_sets[number], self._leaves[number]
+    def combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> dict[int, State]:
+        """The combination of each range of the leaves of one set, of the partials that are asked for, by their fields.
+
+        Every range has a leaf.
+        """
+        parts, leaves = self._family.asked[later].parts[number], self._leaves[number]
+        if not len(begin):
+            return {}
         runs = Runs.between(begin, end)
         if runs.size <= len(leaves):  # a tree is for windows that share leaves
-            return parts.leaf_set.reduce(parts.state(leaves.state), runs)
+            return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
         if (number, later) not in self._trees:
             panes = max(window.longest for window in self._family.models) // self._family.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
             self._trees[number, later] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
-        return self._trees[number, later].ranges(begin, end)
+        return parts.by_field(self._trees[number, later].ranges(begin, end))
+
+    def held(self, number: int, answers: Answers) -> LeafRanges:
+        """The leaves of windows in one set."""
+        return self._index(number).held(answers.key, answers.start, answers.end)
 
     def _index(self, number: int) -> LeafIndex:
         if number not in self._indexes:
             self._indexes[number] = LeafIndex(self._leaves[number].key, self._leaves[number].time)
         return self._indexes[number]
+
+
+class CombinedLeaves(Later):
+    """What the leaves of some windows come to. What was combined, or looked up, stays at hand."""
+
+    def __init__(self, source: WindowAnswers, family: TimeFamily, table: PaneTable, answers: Answers) -> None:
+        self._source = source
+        self._family = family
+        self._table = table
+        self._answers = answers
+        self._ranges: dict[int, LeafRanges] = {}
+        self._states: dict[Slot, State] = {}
+
+    def at_once(self) -> dict[str, pa.Array]:
+        """What is always asked for."""
+        return self._lowered(later=False)
+
+    def lowered(self) -> dict[str, pa.Array]:
+        return self._lowered(later=True)
+
+    def _lowered(self, later: bool) -> dict[str, pa.Array]:
+        first = self._family.first_set
+        asked = self._family.asked[later]
+        for number, parts in enumerate(asked.parts):
+            if parts:
+                held = self._held(number)
+                combined = self._source.combined(number, later, held.begin, held.end)
+                self._states.update({(first + number, start): state for start, state in combined.items()})
+        values = {}
+        for output in asked.outputs:
+            held = self._held(output.slots[0][0] - first)
+            slots = [self._states[number, fields.start] for number, fields in output.slots] if len(held.begin) else []
+            values[output.name] = lowered(output, slots, held.at, len(self._answers.key), self._table)
+        return values
+
+    def shed(self) -> Int64Array:
+        assert self._family.shed_set is not None
+        held = self._held(self._family.shed_set)
+        return np.arange(len(self._answers.key)) if held.at is None else held.at
+
+    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
+        first, asked = self._family.first_set, self._family.asked[True]
+        found = {
+            slot: tuple(column[chosen] for column in self._states[slot])
+            for slot in {(number, fields.start) for output in asked.outputs for number, fields in output.slots}
+            if slot in self._states
+        }
+        for number, parts in enumerate(asked.parts):
+            if parts:
+                held = self._held(number).of(chosen)
+                combined = self._source.combined(number, True, held.begin, held.end)
+                found |= {(first + number, start): state for start, state in combined.items()}
+        return {
+            output.name: tuple(found[number, fields.start] for number, fields in output.slots)
+            for output in asked.outputs
+        }
+
+    def _held(self, number: int) -> LeafRanges:
+        if number not in self._ranges:
+            self._ranges[number] = self._source.held(number, self._answers)
+        return self._ranges[number]
 
 
 def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:

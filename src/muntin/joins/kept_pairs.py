@@ -25,7 +25,7 @@ from muntin.sampling.estimators import Interval
 from muntin.sampling.quality import EXACT, Told
 from muntin.shedding.policy import Shedding
 from muntin.shedding.scaled import Asked, Scaled
-from muntin.shedding.weighed import FIELDS, OF_SQUARES, Weighed
+from muntin.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
 
 _MERGED = Weighed(None, None)
 """Merges moments, whatever they are of."""
@@ -135,7 +135,7 @@ class KeptPairs:
         """Over the tuples of each group."""
         return sums(self.sides[which].group, of_tuples, len(self.keys[0]))
 
-    def estimates(self, measure: int, by_chance: bool) -> pa.Array:
+    def estimates(self, measure: int, by_chance: bool) -> dict[str, Float64Array]:
         """What is estimated of all pairs, in the fields that `Scaled` reads."""
         count, mean, squares, *_ = self.moments[measure]
         received = self.received
@@ -159,7 +159,7 @@ class KeptPairs:
         counting = self._added("left", self.sides["left"].of_pairs[3 + 3 * measure])
         found["kept"] = np.where(np.isfinite(fewest), fewest, counting)
         found["weights"] = np.full(len(count), np.inf)  # no interval of a variance is told
-        return pa.StructArray.from_arrays([pa.array(each) for each in found.values()], names=list(found))
+        return found
 
     def told(self, chosen: Int64Array, policy: Shedding) -> tuple[Told, Asked]:
         """How good the answers of these groups are, as far as that does not depend on what is asked."""
@@ -202,20 +202,20 @@ def _moments(group: Int64Array, count: int, weight: Float64Array, x: Float64Arra
     return (total, mean, squares, *[nothing] * (len(FIELDS) - 3))
 
 
-def interval_of(scaled: Scaled, estimates: pa.Array, asked: Asked) -> Interval:
+def interval_of(scaled: Scaled, estimates: Estimates, asked: Asked) -> Interval:
     """The answers over all pairs, and between what the truth is."""
     if scaled.kind == "count" and asked.by_chance:
         return _sum_of_ones(estimates, asked)
-    found = scaled.interval(pa.nulls(len(estimates)), estimates, asked)
+    found = scaled.interval(pa.nulls(len(asked.kept)), estimates, asked)
     assert found is not None, "there are estimates"
     return found
 
 
-def _sum_of_ones(estimates: pa.Array, asked: Asked) -> Interval:
+def _sum_of_ones(estimates: Estimates, asked: Asked) -> Interval:
     """How many pairs there are, where nobody has counted. They do not come one by one, as tuples do."""
-    ones = {"mean": 1.0, "covariance": 0.0, "variance": 0.0}
-    fields = [pa.repeat(ones[name], len(estimates)) if name in ones else estimates.field(name) for name in FIELDS]
-    of_ones = pa.StructArray.from_arrays(fields, names=list(FIELDS))
-    found = Scaled("sum", Weighed(None, None)).interval(pa.nulls(len(estimates)), of_ones, asked)
+    count = estimates["count"]
+    nothing = np.zeros(len(count))
+    of_ones = {**estimates, "mean": np.ones(len(count)), "covariance": nothing, "variance": nothing}
+    found = Scaled("sum", Weighed(None, None)).interval(pa.nulls(len(count)), of_ones, asked)
     assert found is not None, "there are estimates"
-    return Interval(np.asarray(estimates.field("count")), np.maximum(found.low, 0.0), found.high)
+    return Interval(count, np.maximum(found.low, 0.0), found.high)

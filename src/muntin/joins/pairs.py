@@ -160,11 +160,11 @@ class OverPairs:
         found = dict(zip((output.name for output in self.plan.outputs), values, strict=True))
         told, asked = kept.told(chosen, self.shedding)
         shed = np.flatnonzero(told.approximate)
-        asked, of_shed = asked.take(shed), pa.array(chosen[shed])
-        estimates = {
-            measure: kept.estimates(number, self.shedding.by_chance).take(of_shed)
-            for number, measure in enumerate(self._measures)
-        }
+        asked, of_shed = asked.take(shed), chosen[shed]
+        estimates = {}
+        for number, measure in enumerate(self._measures):
+            of_all = kept.estimates(number, self.shedding.by_chance)
+            estimates[measure] = {name: field[of_shed] for name, field in of_all.items()}
         for output in self.plan.outputs:
             scaled, of_kept = output.bound.scaled, found[output.name].take(pa.array(shed))
             interval = None

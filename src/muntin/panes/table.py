@@ -27,13 +27,19 @@ class LeafSet:
     """Partials that share their leaves.
 
     Over panes of time, all built-in partials have one leaf per (key, pane). A custom partial has leaves of its own:
-    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple.
+    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple. What is to be corrected
+    because tuples were shed has leaves only where some were.
     """
 
     partials: tuple[Partial, ...]
     per_tuple: bool = False
     latest: bool = False
     """Whether the leaves of a key are written anew as a whole: of several tables, the last that has the key counts."""
+
+    @property
+    def of_shed(self) -> bool:
+        """Whether its leaves are strata of which tuples were shed."""
+        return self.partials[0].of_shed
 
     @property
     def custom(self) -> CustomPartial | None:

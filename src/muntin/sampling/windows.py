@@ -117,12 +117,12 @@ class ApproximateWindows:
         Running statistics come `later`: where a pause says beforehand that no sample will do, nobody asks for them.
         """
         if self._sampling.estimators and (self._sampling.hopeless or self._is_blind(answers)):
-            found, size = self._exact(family, answers, known if holistic(family) else {**known, **later(None)})
+            found, size = self._exact(family, answers, known if holistic(family) else {**known, **later.lowered()})
             contents = _contents(answers, size)
             if not self._sampling.hopeless and self._samples.pause.looks_at(contents):
-                self._look_at(self._asked(family, answers, {**known, **later(None)}), contents)
+                self._look_at(self._asked(family, answers, {**known, **later.lowered()}), contents)
             return found
-        known = {**known, **later(None)}
+        known = {**known, **later.lowered()}
         if not self._sampling.estimators:
             return {
                 **known,

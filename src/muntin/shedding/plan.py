@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound, Dictionaries
+from muntin.aggregates.partial import Partial
 from muntin.arrays import State
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE
 from muntin.sampling.plan import HIDDEN
+from muntin.shedding.corrections import Missing
 from muntin.shedding.weighed import Kept, Weighed
 from muntin.windows import PaneWindow, Window
 
@@ -20,6 +22,8 @@ KEPT = HIDDEN + "kept"
 """How many tuples of a window were kept."""
 RECEIVED = HIDDEN + "received"
 """What is estimated of how many there were."""
+MISSING = HIDDEN + "missing"
+"""How many were shed, where both are known."""
 
 
 def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
@@ -39,23 +43,25 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
 
 
 def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]:
-    """The aggregates that are computed and not told: what was kept, and the estimates of every other aggregate."""
-    found = {KEPT: Bound((Kept(None),), pa.int64(), _lower_kept)}
-    if by_chance:  # else the groups are counted
-        found[RECEIVED] = _estimates(Weighed(None, None))
+    """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
+    if by_chance:
+        found = {KEPT: Bound((Kept(None),), pa.int64(), _lower_kept)}
+        found[RECEIVED] = Bound((Weighed(None, None),), pa.float64(), _lower_received)
+    else:  # the groups are counted
+        found = {MISSING: _in_states(Missing(None))}
     for name, bound in aggregates.items():
         scaled = bound.scaled
         if scaled is None or scaled.weighed is None or scaled.is_known(by_chance) or name.startswith(HIDDEN):
             continue
-        found[estimates_of(name)] = _estimates(scaled.weighed)
+        found[estimates_of(name)] = _in_states(*scaled.partials(by_chance))
         if scaled.partners is not None and scaled.partners.weighed is not None:
-            found[partners_of(name)] = _estimates(scaled.partners.weighed)
+            found[partners_of(name)] = _in_states(*scaled.partners.partials(by_chance))
     return found
 
 
 def later(aggregates: Collection[str]) -> set[str]:
     """Those of them that only windows need of which tuples were shed."""
-    return {of(name) for name in aggregates for of in (estimates_of, partners_of)}
+    return {MISSING, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
 
 
 def estimates_of(name: str) -> str:
@@ -74,9 +80,13 @@ def statistic(name: str, bound: Bound) -> Bound:
     return Bound((weighed,), pa.float64(), partial(_lower_statistic, name))
 
 
-def _estimates(weighed: Weighed) -> Bound:
-    kind = pa.struct([(name, pa.float64()) for name in weighed.names])
-    return Bound((weighed,), kind, partial(_lower_estimates, weighed.names))
+def _in_states(*partials: Partial) -> Bound:
+    """What is asked for in states, because there are more of them than one answer would tell."""
+    return Bound(partials, pa.null(), _lower_no_states)
+
+
+def _lower_no_states(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    raise TypeError("estimates are made of states as they are")
 
 
 def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -84,9 +94,9 @@ def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
     return pa.array(kept)
 
 
-def _lower_estimates(names: Sequence[str], states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    (fields,) = states
-    return pa.StructArray.from_arrays([pa.array(each) for each in fields], names=list(names))
+def _lower_received(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count, *_),) = states
+    return pa.array(count)
 
 
 def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import gammaincinv
 
+from muntin.aggregates.partial import Partial
 from muntin.aggregates.values import is_numeric
-from muntin.arrays import Float64Array, Int64Array
+from muntin.arrays import Float64Array, Int64Array, State
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
 from muntin.sampling.quality import Told
 from muntin.sampling.student import deviates
+from muntin.shedding import corrections
 from muntin.shedding.variances import variance
-from muntin.shedding.weighed import Weighed
+from muntin.shedding.weighed import Estimates, Weighed
 
 Kind = Literal["count", "sum", "mean", "variance", "deviation", "least", "greatest", "as it is"]
 
@@ -38,8 +41,26 @@ class Scaled:
         """Whether it needs no estimate: the number of tuples, where groups are counted before they are shed."""
         return self.kind == "count" and self.counted and self.partners is None and not by_chance
 
+    def partials(self, by_chance: bool) -> tuple[Partial, ...]:
+        """What estimates are made of."""
+        assert self.weighed is not None
+        if self._is_corrected(by_chance):
+            return corrections.partials(self.weighed, self.kind != "count")
+        return (self.weighed,)
+
+    def estimates(self, states: Sequence[State], by_chance: bool) -> Estimates:
+        """The same, from the states of these partials."""
+        assert self.weighed is not None
+        if self._is_corrected(by_chance):
+            return corrections.estimates(states)
+        return dict(zip(self.weighed.names, states[0], strict=True))
+
+    def _is_corrected(self, by_chance: bool) -> bool:
+        """Whether it is a total, and most strata are complete. Squared deviations do not add up from totals."""
+        return not by_chance and self.kind in ("count", "sum", "mean")
+
     def interval(
-        self, known: pa.Array, estimates: pa.Array | None, asked: Asked, partners: pa.Array | None = None
+        self, known: pa.Array, estimates: Estimates | None, asked: Asked, partners: Estimates | None = None
     ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
@@ -48,12 +69,12 @@ class Scaled:
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
-        own = self._own(_fields(estimates), asked)
+        own = self._own(estimates, asked)
         if self.partners is not None and partners is not None:
-            own = _times(own, self.partners._own(_fields(partners), asked))
+            own = _times(own, self.partners._own(partners, asked))
         return own
 
-    def _own(self, of: dict[str, Float64Array], asked: Asked) -> Interval:
+    def _own(self, of: Estimates, asked: Asked) -> Interval:
         if self.kind == "count":
             if self.counted and not asked.by_chance:
                 return Interval(of["count"], of["count"], of["count"])
@@ -86,10 +107,6 @@ class Asked:
         return replace(self, kept=self.kept[chosen], size=self.size[chosen])
 
 
-def _fields(estimates: pa.Array) -> dict[str, Float64Array]:
-    return {name: np.asarray(estimates.field(name)) for name in estimates.type.names}
-
-
 def _times(one: Interval, other: Interval) -> Interval:
     """The product of two independent estimates (Goodman, 1960)."""
     value = one.value * other.value
@@ -106,7 +123,7 @@ def _at_least_one(count: Float64Array) -> Float64Array:
     return np.maximum(count, 1.0)
 
 
-def _around(value: Float64Array, scatter: Float64Array, of: dict[str, Float64Array], asked: Asked) -> Interval:
+def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: Asked) -> Interval:
     """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
     with np.errstate(divide="ignore", invalid="ignore"):
         strata = of["variance"] ** 2 / of["certainty"]
@@ -119,7 +136,7 @@ def _around(value: Float64Array, scatter: Float64Array, of: dict[str, Float64Arr
     return Interval(value, value - half, value + half)
 
 
-def _count(of: dict[str, Float64Array], asked: Asked) -> Interval:
+def _count(of: Estimates, asked: Asked) -> Interval:
     """Of tuples that were kept by chance, how many came is all but a Poisson number. Of strata it is exact what there
     is to draw from, and the share that counts has the interval of Clopper and Pearson, for as many tuples as would be
     as sure if they were not stratified (Korn and Graubard, 1998).

@@ -6,7 +6,9 @@ from pane to pane (Cochran, *Sampling Techniques*, chapters 5 and 5A): they are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from muntin.aggregates.rows import Rows
 from muntin.arrays import Float64Array, Int64Array, Runs, State, all_true, any_true
 from muntin.shedding.strata import Strata
 
+Estimates: TypeAlias = Mapping[str, Float64Array]
+"""What is estimated of windows, by the names of the fields."""
 FIELDS = ("count", "mean", "squares", "kept", "count_variance", "covariance", "variance", "certainty")
 """Of the tuples that count. `variance` is that of the sum of all distances from the mean, `covariance` that of this sum
 and the count; `certainty` is what Satterthwaite's degrees of freedom are made of."""
@@ -66,19 +70,7 @@ class Weighed(Partial):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            return _stratum(rows.strata, self._drawn(rows))
-
-    def _drawn(self, rows: Rows) -> _Drawn:
-        numbers = np.zeros(len(rows.groups))  # of what is no number, it is counted how often it is there
-        if self.column is not None and values.is_numeric(rows.array(self.column).type):
-            numbers = rows.numbers(self.column)
-        groups, numbers = rows.select(self.inputs, self.where, numbers)
-        size = rows.group_count
-        counting = np.bincount(groups, minlength=size).astype(np.float64)
-        mean = sums(groups, numbers, size) / np.maximum(counting, 1)
-        away = numbers - mean[groups]
-        kept = np.bincount(rows.groups, minlength=size).astype(np.float64)
-        return _Drawn(groups, away, kept, counting, mean, sums(groups, away**2, size))
+            return _stratum(rows.strata, Drawn.of(rows, self.column, self.where))
 
     def combine(self, left: State, right: State) -> State:
         """As moments are merged, with the variances of both sides moved to the common mean."""
@@ -120,7 +112,7 @@ class WeighedSquares(Weighed):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            drawn = self._drawn(rows)
+            drawn = Drawn.of(rows, self.column, self.where)
             return (*_stratum(rows.strata, drawn), *_squares(rows.strata, drawn))
 
     def combine(self, left: State, right: State) -> State:
@@ -138,7 +130,7 @@ class WeighedSquares(Weighed):
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class Drawn:
     """What was kept of every stratum: `kept` tuples, of which `counting` count, with these moments."""
 
     groups: Int64Array
@@ -148,6 +140,19 @@ class _Drawn:
     counting: Float64Array
     mean: Float64Array
     squares: Float64Array
+
+    @classmethod
+    def of(cls, rows: Rows, column: str | None, where: str | None) -> Drawn:
+        numbers = np.zeros(len(rows.groups))  # of what is no number, it is counted how often it is there
+        if column is not None and values.is_numeric(rows.array(column).type):
+            numbers = rows.numbers(column)
+        groups, numbers = rows.select(() if column is None else (column,), where, numbers)
+        size = rows.group_count
+        counting = np.bincount(groups, minlength=size).astype(np.float64)
+        mean = sums(groups, numbers, size) / np.maximum(counting, 1)
+        away = numbers - mean[groups]
+        kept = np.bincount(rows.groups, minlength=size).astype(np.float64)
+        return cls(groups, away, kept, counting, mean, sums(groups, away**2, size))
 
     @property
     def nothing(self) -> Float64Array:
@@ -165,7 +170,7 @@ class _Drawn:
         return np.where(self.kept < strata.received, strata.received * (weight - 1) / drawn, 0.0)
 
 
-def _stratum(strata: Strata | None, of: _Drawn) -> State:
+def _stratum(strata: Strata | None, of: Drawn) -> State:
     nothing, counting = of.nothing, of.counting
     if strata is None:  # nothing was dropped
         return (counting, of.mean, of.squares, counting, nothing, nothing, nothing, nothing)
@@ -181,7 +186,7 @@ def _stratum(strata: Strata | None, of: _Drawn) -> State:
     return (count, of.mean, deviations, counting, count_variance, nothing, variance, certainty)
 
 
-def _squares(strata: Strata | None, of: _Drawn) -> State:
+def _squares(strata: Strata | None, of: Drawn) -> State:
     if strata is None:
         return (of.nothing, of.nothing, of.nothing, of.counting)
     kept, spread, cubes, fourth = np.maximum(of.kept, 1), of.spread(strata), of.moment(3), of.moment(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import overflow
 from muntin.aggregates.values import nan_as_null, of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, count_true
-from muntin.families.family import Answers, Family, Later, Output, nothing_later
+from muntin.arrays import BoolArray, Float64Array, Int64Array, State, count_true
+from muntin.families.family import Answers, Family, Later, Output
 from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patched
-from muntin.shedding.plan import KEPT, RECEIVED, estimates_of, partners_of
+from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
 from muntin.shedding.thinned import chances_of, thinned
@@ -31,6 +31,8 @@ from muntin.whole.windows import OfHeld, WholeWindows, holistic
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+
+States: TypeAlias = Mapping[str, tuple[State, ...]]
 
 
 @dataclass
@@ -79,32 +81,46 @@ class ShedWindows:
         Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others
         come `later`: mostly those windows are few.
         """
-        told = self._told(known)
-        shed = np.flatnonzero(told.approximate)
+        told, shed, states = self._told(known, later)
         asked = Asked.of(told, shed, self._policy.by_chance)
         found, told = self._of_tuples(family, answers, known, told)
         if len(shed):
-            estimates = later(None if len(shed) == len(told.size) else shed)
             for output in self._plan.outputs:
-                found, told = self._scaled(output, found, told, known, estimates, asked, shed)
+                found, told = self._scaled(output, found, told, known, states, asked, shed)
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
-    def quality(self, known: Mapping[str, pa.Array], given: Int64Array | None = None) -> pa.Array:
+    def quality(self, known: Mapping[str, pa.Array], later: Later, given: Int64Array | None = None) -> pa.Array:
         """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
-        told = self._told(known, given)
+        told, _, _ = self._told(known, later)
+        if given is not None:
+            told = replace(told, approximate=given < told.size, sampled=given)
         self._count(told)
         return told.column(self._fields, {})
 
-    def _told(self, known: Mapping[str, pa.Array], given: Int64Array | None = None) -> Told:
-        """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them."""
-        kept, size = np.asarray(known[KEPT]) if given is None else given, np.asarray(known[SIZE])
+    def _told(self, known: Mapping[str, pa.Array], later: Later) -> tuple[Told, Int64Array, States]:
+        """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them.
+
+        And which of them tuples were shed of, with their hidden states.
+        """
+        size = np.asarray(known[SIZE])
+        states: States = {}
         if self._policy.by_chance:
             # Nothing is shed at a rate of zero: then the estimate is as good as counted.
-            size = np.rint(np.asarray(known[RECEIVED].field("count"))).astype(np.int64)
+            size, kept = np.rint(np.asarray(known[RECEIVED])).astype(np.int64), np.asarray(known[KEPT])
+            shed = np.flatnonzero(kept < size)
+            if len(shed):
+                states = later.states(shed)
+        else:
+            shed, kept = later.shed(), size
+            if len(shed):
+                states = later.states(shed)
+                ((missing,),) = states[MISSING]
+                kept = size.copy()
+                kept[shed] -= missing
         exactly = EXACT if self._plan.whole else INCREMENTAL
         unknown = np.full(len(size), np.nan)  # until some aggregate can tell
-        return Told(kept < size, exactly, unknown, self._policy.confidence, kept, size)
+        return Told(kept < size, exactly, unknown, self._policy.confidence, kept, size), shed, states
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
@@ -116,7 +132,7 @@ class ShedWindows:
             for name in judging:
                 told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
             return found, told
-        found = self._whole.approximate.values(family, answers, known, nothing_later)
+        found = self._whole.approximate.values(family, answers, known, Later())
         incomplete = told.approximate
         told, sampled = _from_samples(told, found.pop("quality"))
         rest = np.flatnonzero(incomplete & ~sampled)
@@ -132,11 +148,11 @@ class ShedWindows:
         found: dict[str, pa.Array],
         told: Told,
         known: Mapping[str, pa.Array],
-        estimated: Mapping[str, pa.Array],
+        states: States,
         asked: Asked,
         shed: Int64Array,
     ) -> tuple[dict[str, pa.Array], Told]:
-        """With one of the decomposable aggregates scaled back, by what is `estimated` of windows that were shed."""
+        """With one of the decomposable aggregates scaled back, by the hidden `states` of windows that were shed."""
         scaled, count = output.bound.scaled, len(told.size)
         if scaled is None:
             return found, told
@@ -145,8 +161,12 @@ class ShedWindows:
         of_kept = known[output.name]
         if len(shed) < count and (of_kept.null_count or scaled.weighed is None):
             of_kept = of_kept.take(pa.array(shed))
-        estimates = None if scaled.weighed is None else estimated[estimates_of(output.name)]
-        interval = scaled.interval(of_kept, estimates, asked, estimated.get(partners_of(output.name)))
+        estimates, partners = None, None
+        if scaled.weighed is not None:
+            estimates = scaled.estimates(states[estimates_of(output.name)], asked.by_chance)
+        if scaled.partners is not None:
+            partners = scaled.partners.estimates(states[partners_of(output.name)], asked.by_chance)
+        interval = scaled.interval(of_kept, estimates, asked, partners)
         if estimates is not None and interval is not None:
             found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
         return found, with_interval(told, output.name, interval, shed, found[output.name])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -186,6 +187,9 @@ class PaneStage:
             if leaf_set.custom is not None:
                 leaves.append(self._custom_leaves(leaf_set, rows, codes))
                 continue
+            if leaf_set.of_shed and rows.strata is None:
+                leaves.append(leaf_set.empty())
+                continue
             state = leaf_set.lift(rows)
             present = panes.pairs.present(state[0])
             key, starts = panes.key_and_start(present)
@@ -324,8 +328,16 @@ class _Pairs:
         return tuples
 
     def present(self, tuples: Array) -> Int64Array:
-        """The groups that occur, in the order of (key, pane); `tuples` is how many each one has."""
-        return np.flatnonzero(tuples) if self._pairs is None else np.argsort(self._pairs, kind="stable")
+        """The groups that have any tuples, in the order of (key, pane); `tuples` is how many each one has."""
+        if self._pairs is None:
+            return np.flatnonzero(tuples)
+        order = self._order
+        return order[tuples[order] > 0]
+
+    @cached_property
+    def _order(self) -> Int64Array:
+        assert self._pairs is not None
+        return np.argsort(self._pairs, kind="stable")
 
     def key_and_pane(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         pairs = groups if self._pairs is None else self._pairs[groups]

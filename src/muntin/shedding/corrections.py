@@ -1,0 +1,127 @@
+"""What kept tuples do not say: to be added to it, stratum by stratum, where tuples were shed by concept.
+
+Most groups are rare, and of those nothing is shed. So what is kept of all strata is a pane's ordinary partials, and
+only the others have something to correct: of a stratum in which every kept tuple stands for `w`, totals miss `w - 1`
+times what was kept. These are partials with leaves of their own, and a window without such leaves is exact.
+
+How far off totals may be adds up from stratum to stratum, too (Cochran, *Sampling Techniques*, chapters 5 and 5A). The
+variance of the sum of all distances from a point depends on that point if it is not certain how many tuples count. It
+is a parabola then, and kept as one: by its lowest point, how high that is, and how steeply it rises, which is the
+variance of the count. Parabolas add up to a parabola.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.aggregates.partial import Count, Field, FloatSum, Partial
+from muntin.aggregates.rows import Rows
+from muntin.arrays import Runs, State, any_true
+from muntin.shedding.weighed import Drawn, Estimates, Weighed
+
+
+@dataclass(frozen=True)
+class Missing(Partial):
+    """How many tuples were shed."""
+
+    of_shed: ClassVar[bool] = True
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"),)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def lift(self, rows: Rows) -> State:
+        assert rows.strata is not None
+        kept = np.bincount(rows.groups, minlength=rows.group_count)
+        return (rows.strata.received.astype(np.int64) - kept,)
+
+    def combine(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.sums(state[0]),)
+
+
+@dataclass(frozen=True)
+class Correction(Partial):
+    """What the number of tuples that count and the sum of a column over them miss, and how far off they may be then.
+
+    The fields: both of these; the parabola, with its lowest point, its height there and how steeply it rises; and
+    what Satterthwaite's degrees of freedom are made of.
+    """
+
+    column: str | None
+    of_shed: ClassVar[bool] = True
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field("float64") for _ in range(6))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return () if self.column is None else (self.column,)
+
+    def lift(self, rows: Rows) -> State:
+        strata = rows.strata
+        assert strata is not None
+        with np.errstate(all="ignore"):
+            of = Drawn.of(rows, self.column, self.where)
+            count = (strata.received / np.maximum(of.kept, 1) - 1) * of.counting
+            times = of.spread(strata)
+            variance, rise = times * of.squares, times * of.counting * (1 - of.counting / np.maximum(of.kept, 1))
+            certainty = variance**2 / np.maximum(of.kept - 1, 1)
+            return (count, count * of.mean, of.mean, variance, rise, certainty)
+
+    def combine(self, left: State, right: State) -> State:
+        with np.errstate(all="ignore"):
+            rise = left[4] + right[4]
+            share = right[4] / np.where(rise > 0, rise, 1.0)
+            apart = np.where((left[4] > 0) & (right[4] > 0), right[2] - left[2], 0.0)
+            lowest = np.where(left[4] > 0, left[2], right[2]) + apart * share
+            height = left[3] + right[3] + apart * apart * left[4] * share
+            return (left[0] + right[0], left[1] + right[1], lowest, height, rise, left[5] + right[5])
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        """All of a run at once, which comes to the same."""
+        count, total, lowest, height, rise, certainty = state
+        with np.errstate(all="ignore"):
+            if not any_true(rise):  # it is certain how many tuples count: the parabolas are flat
+                flat = np.zeros(len(runs.starts))
+                return (runs.sums(count), runs.sums(total), flat, runs.sums(height), flat, runs.sums(certainty))
+            (lowest, height, rise), gathered = runs.gathered((lowest, height, rise))
+            rises = gathered.sums(rise)
+            point = gathered.sums(np.where(rise > 0, rise * lowest, 0.0)) / np.where(rises > 0, rises, 1.0)
+            above = np.where(rise > 0, rise * (lowest - gathered.repeated(point)) ** 2, 0.0)
+            heights = gathered.sums(height + above)
+            return (runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
+
+
+def partials(weighed: Weighed, of_values: bool) -> tuple[Partial, ...]:
+    """What estimates of totals are made of: the correction, and what it corrects.
+
+    `of_values` if the sum of a column is asked for, and not only how many tuples count.
+    """
+    where, column = weighed.where, weighed.column
+    found = (Correction(where, column), Count(where, column))
+    return (*found, FloatSum(where, column)) if of_values and column is not None else found
+
+
+def estimates(states: Sequence[State]) -> Estimates:
+    """Of windows, from the states of these partials, in the fields of `Weighed`."""
+    (missing, total, lowest, height, rise, certainty), (kept,), *sums = states
+    count = kept + missing
+    with np.errstate(all="ignore"):
+        mean = (sums[0][0] + total) / np.maximum(count, 1.0) if sums else np.zeros(len(count))
+        found = {"count": count, "mean": mean, "kept": kept, "certainty": certainty}
+        if not any_true(rise):
+            return found | {"count_variance": rise, "covariance": rise, "variance": height}
+        away = np.where(rise > 0, lowest - mean, 0.0)
+        return found | {"count_variance": rise, "covariance": rise * away, "variance": height + rise * away**2}
