@@ -111,9 +111,9 @@ class Runs:
 
     def sums(self, values: Array) -> Array:
         if self.apart and self._are_short:
-            total = values[self.starts]
+            total = values.take(self.starts)
             for run, at in self._further:
-                total[run] += values[at]
+                total[run] += values.take(at)
             return total
         (gathered,), runs = self.gathered((values,))
         if values.dtype == np.float64 and _FEW_ELEMENTS < self.size < _SHORT_ON_AVERAGE * len(self.starts):
@@ -122,18 +122,20 @@ class Runs:
 
     @cached_property
     def _are_short(self) -> bool:
-        return self.size > _FEW_ELEMENTS and bool(self.lengths.max() <= _SHORT)
+        return self.size > _FEW_ELEMENTS and self._longest <= _SHORT
 
     @cached_property
     def _further(self) -> list[tuple[Int64Array, Int64Array]]:
         """Which runs have a second element and where that is, the same for the third, and so on."""
         found: list[tuple[Int64Array, Int64Array]] = []
-        run = np.flatnonzero(self.lengths > 1)
-        while len(run):
-            nth = len(found) + 1
-            found.append((run, self.starts[run] + nth))
-            run = run[self.lengths[run] > nth + 1]
+        for nth in range(1, self._longest):
+            run = np.flatnonzero(self.lengths > nth)
+            found.append((run, self.starts.take(run) + nth))
         return found
+
+    @cached_property
+    def _longest(self) -> int:
+        return int(self.lengths.max(initial=0))
 
     def least(self, values: Array) -> Array:
         (gathered,), runs = self.gathered((values,))

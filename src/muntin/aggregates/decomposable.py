@@ -24,7 +24,7 @@ from muntin.aggregates.aggregate import (
 )
 from muntin.aggregates.least import Least, LeastCount, Place
 from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial
-from muntin.arrays import Int64Array, State
+from muntin.arrays import Int64Array, State, all_true
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
 from muntin.shedding.scaled import Scaled
@@ -134,6 +134,8 @@ class MeanAggregate(OfColumn):
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     total, (count,) = states
     summed = total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1]
+    if all_true(count):
+        return pa.array(summed / count)
     return values.masked(summed / np.maximum(count, 1), count == 0)
 
 

@@ -175,8 +175,12 @@ def taken_from(array: pa.Array, chosen: Int64Array) -> pa.Array:
 
 
 def masked(numbers: Array, missing: BoolArray) -> pa.Array:
-    """Numbers, null where they are missing. Mostly none are, and then nothing is copied."""
-    return pa.array(numbers, mask=missing) if any_true(missing) else pa.array(numbers)
+    """Numbers, null where they are missing; nothing is copied."""
+    if not any_true(missing):
+        return pa.array(numbers)
+    there = np.packbits(~missing, bitorder="little")
+    buffers = [pa.py_buffer(there), pa.py_buffer(np.ascontiguousarray(numbers))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), buffers)
 
 
 def nan_as_null(numbers: Float64Array) -> pa.Array:

@@ -62,6 +62,8 @@ class Answers:
     Elsewhere a window holds the tuples from its start on and before its end."""
     tuples: tuple[Int64Array, Int64Array] | None = None
     """In a window job, where its tuples begin and end among those of the job."""
+    alone: bool = False
+    """Whether it is known that all are of one window over time, each of another key, in order."""
 
     def take(self, chosen: Int64Array) -> Answers:
         model, window, key, start, end = (

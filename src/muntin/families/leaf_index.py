@@ -11,6 +11,8 @@ from muntin.arrays import Int64Array, all_true, any_true, are_one
 
 FEW = 64
 """Leaves of so few windows of keys are searched for one by one."""
+SEARCHED = 8
+"""One key among so many is searched for faster than all of them are noted."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class LeafIndex:
         self._of_one_key = time if len(key) and key[0] == key[-1] == 0 else None
         self._found: dict[tuple[int, int], _Within] = {}
 
+    def of_window(self, key: Int64Array, start: int, end: int) -> LeafRanges:
+        """The leaves of keys with a time in `[start, end)`, of those that have any: where there are many keys."""
+        return self._within(start, end).among(key)
+
     def held(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:
         """The leaves of each key with a time in `[start, end)`, of those that have any."""
         found = self._of_one_window(key, start, end)
@@ -76,11 +82,15 @@ class LeafIndex:
     def _within(self, start: int, end: int) -> _Within:
         """To look at each leaf takes less than to search for those of every key."""
         if (start, end) not in self._found:
-            first = (self._time >= start) & (self._time < end)
+            first = self._time >= start
+            first &= self._time < end
             last = first.copy()
-            follows = first[1:] & first[:-1] & (self._key[1:] == self._key[:-1])
-            first[1:] &= ~follows
-            last[:-1] &= ~follows
+            apart = self._key[1:] == self._key[:-1]
+            apart &= first[1:]
+            apart &= first[:-1]
+            np.logical_not(apart, out=apart)
+            first[1:] &= apart
+            last[:-1] &= apart
             begin = np.flatnonzero(first)
             self._found[start, end] = _Within(self._key[begin], begin, np.flatnonzero(last) + 1)
         return self._found[start, end]
@@ -109,19 +119,29 @@ class _Within:
 
     def among(self, key: Int64Array) -> LeafRanges:
         """Those of these keys."""
-        if np.array_equal(key, self.key):
+        if key is self.key or np.array_equal(key, self.key):
             return LeafRanges(None, self.begin, self.end)
-        codes = int(max(self.key.max(initial=0), key.max())) + 1
         if all_true(key[1:] > key[:-1]):
-            place = np.full(codes, -1)
-            place[key] = np.arange(len(key))
-            at = place[self.key]
-            known = at >= 0
-            at, begin, end = (each if all_true(known) else each[known] for each in (at, self.begin, self.end))
-            return LeafRanges(None if len(at) == len(key) else at, begin, end)
+            return self._among_each(key)
+        codes = int(max(self.key.max(initial=0), key.max())) + 1
         begin, end = np.zeros((2, codes), dtype=np.int64)  # there may be several windows of a key
         begin[self.key], end[self.key] = self.begin, self.end
         return LeafRanges.of_all(begin[key], end[key])
+
+    def _among_each(self, key: Int64Array) -> LeafRanges:
+        """The same, where every key is there once, in order."""
+        if SEARCHED * len(self.key) < len(key):
+            at = np.searchsorted(key, self.key)
+            known = key.take(at, mode="clip") == self.key
+        else:
+            place = np.full(max(int(key[-1]), int(self.key[-1])) + 1, -1)
+            place[key] = np.arange(len(key))
+            at = place.take(self.key)
+            known = at >= 0
+        begin, end = self.begin, self.end
+        if not all_true(known):
+            at, begin, end = at[known], begin[known], end[known]
+        return LeafRanges(None if len(at) == len(key) else at, begin, end)
 
 
 class _Composites:

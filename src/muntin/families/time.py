@@ -175,7 +175,7 @@ class WindowAnswers:
             told_id = window.told_id(ids)
             of_keys = (each.repeat(len(key)) for each in (np.array([index]), told_id, start, end))
             model, told_id, start, end = of_keys
-            yield Answers(model, told_id, key, start, end)
+            yield Answers(model, told_id, key, start, end, alone=len(key) > 1)
 
     def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
         """All windows that the leaves bring to their keys, model by model."""
@@ -208,7 +208,10 @@ class WindowAnswers:
 
     def held(self, number: int, answers: Answers) -> LeafRanges:
         """The leaves of windows in one set."""
-        return self._index(number).held(answers.key, answers.start, answers.end)
+        index = self._index(number)
+        if answers.alone:
+            return index.of_window(answers.key, int(answers.start[0]), int(answers.end[0]))
+        return index.held(answers.key, answers.start, answers.end)
 
     def _index(self, number: int) -> LeafIndex:
         if number not in self._indexes:

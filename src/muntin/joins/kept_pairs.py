@@ -171,8 +171,9 @@ class KeptPairs:
             of_side = received[which] > kept[which] + 1e-6
             as_sure_as = np.where(of_side, np.minimum(as_sure_as, kept[which]), as_sure_as)
             shed |= of_side
-        unknown = np.full(len(chosen), np.nan)  # until some aggregate can tell
-        told = Told(shed, EXACT, unknown, policy.confidence, pairs, size.astype(np.int64))
+        at, sizes = np.flatnonzero(shed), size.astype(np.int64)
+        unknown = np.full(len(at), np.nan)  # until some aggregate can tell
+        told = Told(at, EXACT, unknown, policy.confidence, pairs, sizes)
         return told, Asked(as_sure_as, size, policy.by_chance, policy.confidence)
 
     def _spread(self, which: Which) -> Float64Array:

@@ -25,7 +25,7 @@ from muntin.sampling.quality import QualityFields, patched, quality_type
 from muntin.shedding.plan import check
 from muntin.shedding.policy import Shedding
 from muntin.shedding.weighed import Weighed
-from muntin.shedding.windows import typed, with_interval
+from muntin.shedding.windows import tell_interval, typed
 from muntin.stages.pane_stage import PaneStage
 from muntin.stages.table_stage import ALL_TIMES
 from muntin.stages.taken import absorb
@@ -159,7 +159,7 @@ class OverPairs:
         chosen = kept.numbers([key_codes.normalised(column) for column in keys_of])
         found = dict(zip((output.name for output in self.plan.outputs), values, strict=True))
         told, asked = kept.told(chosen, self.shedding)
-        shed = np.flatnonzero(told.approximate)
+        shed = told.at
         asked, of_shed = asked.take(shed), chosen[shed]
         estimates = {}
         for number, measure in enumerate(self._measures):
@@ -173,7 +173,7 @@ class OverPairs:
                 found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
             elif scaled is not None:
                 interval = scaled.interval(of_kept, None, asked)
-            told = with_interval(told, output.name, interval, shed, found[output.name])
+            tell_interval(told, output.name, interval, shed, found[output.name])
         quality = told.column(QualityFields.of(self._quality), found)
         return [*keys_of, *found.values(), quality]
 

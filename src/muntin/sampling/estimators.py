@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, gammaincinv
 
-from muntin.arrays import Float64Array, Int64Array
+from muntin.arrays import Float64Array, Int64Array, all_true
 from muntin.sampling.student import deviates
 
 
@@ -24,15 +24,27 @@ class Interval:
     value: Float64Array
     low: Float64Array
     high: Float64Array
+    half: Float64Array | None = None
+    """How wide it is on either side of the estimate, if that is the same."""
+
+    @classmethod
+    def around(cls, value: Float64Array, half: Float64Array) -> Interval:
+        return cls(value, value - half, value + half, half)
 
     @property
     def relative_error(self) -> Float64Array:
         """How far off the estimate may be, relative to the truth, wherever in the interval that is."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            below, above = (self.value - self.low) / np.abs(self.low), (self.high - self.value) / np.abs(self.high)
-            error = np.where(self.low * self.high > 0, np.maximum(below, above), np.inf)
-            error = np.where(self.low == self.high, 0.0, error)
-        return np.where(np.isnan(error), np.inf, error)
+            if self.half is not None:
+                least = np.abs(self.value) - self.half  # of what the truth may be
+                error, known = self.half / least, least > 0
+            else:
+                below, above = (self.value - self.low) / np.abs(self.low), (self.high - self.value) / np.abs(self.high)
+                error = np.maximum(below, above)
+                known = (self.low * self.high > 0) & ~np.isnan(error)
+        if not all_true(known):
+            error = np.where(known, error, np.where(self.low == self.high, 0.0, np.inf))
+        return error
 
     def scaled(self, factor: Float64Array | Int64Array) -> Interval:
         with np.errstate(invalid="ignore"):

@@ -63,54 +63,65 @@ class QualityFields:
         return cls(tuple(kind), tuple(sides))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Told:
-    """How good answers are, window by window."""
+    """How good answers are, window by window, as far as it has been found out."""
 
-    approximate: BoolArray
+    at: Int64Array
+    """Which of them are approximate, in order."""
     exactly: str
     """The mode of the others."""
     error: Float64Array
     """Of those that are approximate; NaN where nobody can tell."""
     confidence: float
     sampled: Int64Array
+    """Of how many tuples each is; those that are exact are of all."""
     size: Int64Array
-    low: Mapping[str, pa.Array | None] = field(default_factory=dict)
-    high: Mapping[str, pa.Array | None] = field(default_factory=dict)
+    low: dict[str, pa.Array | None] = field(default_factory=dict)
+    high: dict[str, pa.Array | None] = field(default_factory=dict)
     """The intervals of aggregates that are estimates, None where nobody can tell; the others are what they are."""
-    complete: frozenset[str] = frozenset()
+    complete: set[str] = field(default_factory=set)
     """Those of them whose intervals are told of exact answers, too: there both sides are the answers."""
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Told:
-        return cls(np.zeros(len(size), dtype=bool), mode, np.zeros(len(size)), 1.0, size, size)
+        return cls(np.zeros(0, dtype=np.int64), mode, np.zeros(0), 1.0, size, size)
 
     @classmethod
     def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
         low = {name: estimate.low for name, estimate in judged.estimates.items()}
         high = {name: estimate.high for name, estimate in judged.estimates.items()}
-        return cls(judged.approximate, EXACT, judged.error, confidence, judged.sampled, size, low, high)
+        at, sampled = np.flatnonzero(judged.approximate), judged.sampled
+        if len(at) < len(size):
+            sampled = np.where(judged.approximate, sampled, size)
+        return cls(at, EXACT, judged.error[at], confidence, sampled, size, low, high)
+
+    def may_be_off(self, error: Float64Array, windows: Int64Array | None = None) -> None:
+        """Where the error of another aggregate is larger, that; it is of some of the approximate ones, or of all."""
+        if windows is None or len(windows) == len(self.at):
+            self.error = np.fmax(self.error, error)
+        else:
+            places = np.searchsorted(self.at, windows)
+            self.error[places] = np.fmax(self.error[places], error)
 
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        at, length = np.flatnonzero(self.approximate), len(self.size)
-        size, count = pa.array(self.size), len(at)
+        at, length, count = self.at, len(self.size), len(self.at)
         if not count:
             mode, error, confidence = (_repeated(each, length) for each in (self.exactly, 0.0, 1.0))
-            sampled = size
         elif count == length:
             mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
-            error, sampled = nan_as_null(self.error), pa.array(self.sampled)
+            error = nan_as_null(self.error)
         else:
-            mode = _modes(self.exactly, self.approximate, at)
-            error = nan_as_null(_with(np.zeros(length), at, self.error[at]))
+            mode = _modes(self.exactly, at, length)
+            error = placed(np.zeros(length), at, self.error)
             confidence = pa.array(_with(np.ones(length), at, self.confidence))
-            sampled = pa.array(_with(self.size.copy(), at, self.sampled[at]))
+        sampled, size = pa.array(self.sampled), pa.array(self.size)
         columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
         if fields.of_sides:
-            columns["low"] = self._side(self.low, fields.of_sides, found, count)
+            columns["low"] = self._side(self.low, fields.of_sides, found)
             # Where all are exact, both sides are the answers.
-            columns["high"] = self._side(self.high, fields.of_sides, found, count) if count else columns["low"]
+            columns["high"] = self._side(self.high, fields.of_sides, found) if count else columns["low"]
         return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
 
     def _side(
@@ -118,15 +129,14 @@ class Told:
         bounds: Mapping[str, pa.Array | None],
         fields: Sequence[pa.Field],
         found: Mapping[str, pa.Array],
-        approximate: int,
     ) -> pa.Array:
         """One side of all intervals; that of an exact answer is the answer."""
         columns = []
         for each in fields:
             if each.name in bounds:
                 bound = _bound(bounds[each.name], len(self.size), each.type)
-                if approximate < len(self.size) and each.name not in self.complete:
-                    bound = picked(bound, of_type(found[each.name], each.type), self.approximate)
+                if len(self.at) < len(self.size) and each.name not in self.complete:
+                    bound = picked(bound, of_type(found[each.name], each.type), marked(self.at, len(self.size)))
                 columns.append(bound)
             else:
                 columns.append(of_type(found[each.name], each.type))
@@ -145,16 +155,16 @@ def _longer(value: str | float, bits: int) -> pa.Array:
     return pa.repeat(value, 1 << bits)
 
 
-def _modes(exactly: str, approximate: BoolArray, at: Int64Array) -> pa.Array:
+def _modes(exactly: str, at: Int64Array, length: int) -> pa.Array:
     """Approximate there, and exact elsewhere."""
-    length = len(approximate)
-    if len(exactly) != len(APPROXIMATE) or length > MANY:
-        return picked(_repeated(APPROXIMATE, length), _repeated(exactly, length), approximate)
+    letters = len(APPROXIMATE)
+    if len(exactly) != letters or length > MANY:
+        return picked(_repeated(APPROXIMATE, length), _repeated(exactly, length), marked(at, length))
     # Both words are of eleven letters: so one is written over the other, which Arrow takes twice as long for.
-    word, offsets = np.dtype((np.void, len(exactly))), _word_ends(len(exactly))
-    words = np.frombuffer(_longer(exactly, MANY.bit_length() - 1).buffers()[2], word)[:length].copy()
-    words[at] = np.frombuffer(APPROXIMATE.encode(), word)
-    return pa.StringArray.from_buffers(length, offsets, pa.py_buffer(words))
+    words = np.frombuffer(_longer(exactly, MANY.bit_length() - 1).buffers()[2], np.uint8)[: length * letters].copy()
+    word = np.dtype((np.void, letters))
+    words.view(word)[at] = np.frombuffer(APPROXIMATE.encode(), word)
+    return pa.StringArray.from_buffers(length, _word_ends(letters), pa.py_buffer(words))
 
 
 @lru_cache(maxsize=1)
@@ -182,14 +192,26 @@ def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
     return pc.if_else(pa.array(where), first, second)
 
 
-def patched(array: pa.Array, at: Int64Array, values: pa.Array) -> pa.Array:
+def marked(at: Int64Array, length: int) -> BoolArray:
+    """A mask of so many, with these places marked."""
+    mask = np.zeros(length, dtype=bool)
+    mask[at] = True
+    return mask
+
+
+def placed(numbers: Float64Array, at: Int64Array, others: Float64Array) -> pa.Array:
+    """Numbers, and at some places others, null where those are NaN. The numbers are written over."""
+    numbers[at] = others
+    unknown = np.isnan(others)
+    return values.masked(numbers, marked(at[unknown], len(numbers))) if any_true(unknown) else pa.array(numbers)
+
+
+def patched(array: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
     """The array with other values at some places, which are in order."""
     if len(at) == len(array):
-        return values
-    if is_number(array.type) and not array.null_count and not values.null_count:
+        return others
+    if is_number(array.type) and not array.null_count and not others.null_count:
         numbers = np.array(array)
-        numbers[at] = np.asarray(values)
+        numbers[at] = np.asarray(others)
         return pa.array(numbers, array.type)
-    where = np.zeros(len(array), dtype=bool)
-    where[at] = True
-    return pc.replace_with_mask(array, pa.array(where), values)
+    return pc.replace_with_mask(array, pa.array(marked(at, len(array))), others)

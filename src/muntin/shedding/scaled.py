@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 
 from muntin.aggregates.partial import Partial
 from muntin.aggregates.values import is_numeric
-from muntin.arrays import Float64Array, Int64Array, State
+from muntin.arrays import Float64Array, Int64Array, State, all_true, any_true
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
 from muntin.sampling.quality import Told
@@ -125,15 +125,18 @@ def _at_least_one(count: Float64Array) -> Float64Array:
 
 def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: Asked) -> Interval:
     """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
+    kept, certainty = of["kept"], of["certainty"]
     with np.errstate(divide="ignore", invalid="ignore"):
-        strata = of["variance"] ** 2 / of["certainty"]
-    degrees = np.where(of["certainty"] > 0, np.minimum(strata, of["kept"]), of["kept"] - 1)
-    with np.errstate(invalid="ignore"):
+        degrees = np.minimum(of["variance"] ** 2 / certainty, kept)
+        if not all_true(certainty):
+            degrees = np.where(certainty > 0, degrees, kept - 1)
         half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
-    half = np.where((of["kept"] < 2) & (asked.kept < asked.size), np.nan, half)
-    nothing = of["count"] == 0
-    value = np.where(nothing, np.nan, value)
-    return Interval(value, value - half, value + half)
+    alone = kept < 2
+    if any_true(alone):
+        half = np.where(alone & (asked.kept < asked.size), np.nan, half)
+        value = np.where(of["count"] == 0, np.nan, value)
+    with np.errstate(invalid="ignore"):
+        return Interval.around(value, half)
 
 
 def _count(of: Estimates, asked: Asked) -> Interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import overflow
 from muntin.aggregates.values import nan_as_null, of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, State, count_true
+from muntin.arrays import BoolArray, Float64Array, Int64Array, State
 from muntin.families.family import Answers, Family, Later, Output
 from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, patched
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched
 from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
@@ -83,10 +83,10 @@ class ShedWindows:
         """
         told, shed, states = self._told(known, later)
         asked = Asked.of(told, shed, self._policy.by_chance)
-        found, told = self._of_tuples(family, answers, known, told)
+        found = self._of_tuples(family, answers, known, told) if self._plan.whole else dict(known)
         if len(shed):
             for output in self._plan.outputs:
-                found, told = self._scaled(output, found, told, known, states, asked, shed)
+                self._scale(output, found, told, known, states, asked, shed)
         self._count(told)
         return {**found, "quality": told.column(self._fields, found)}
 
@@ -94,7 +94,8 @@ class ShedWindows:
         """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
         told, _, _ = self._told(known, later)
         if given is not None:
-            told = replace(told, approximate=given < told.size, sampled=given)
+            at = np.flatnonzero(given < told.size)
+            told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
         self._count(told)
         return told.column(self._fields, {})
 
@@ -119,30 +120,30 @@ class ShedWindows:
                 kept = size.copy()
                 kept[shed] -= missing
         exactly = EXACT if self._plan.whole else INCREMENTAL
-        unknown = np.full(len(size), np.nan)  # until some aggregate can tell
-        return Told(kept < size, exactly, unknown, self._policy.confidence, kept, size), shed, states
+        unknown = np.full(len(shed), np.nan)  # until some aggregate can tell
+        return Told(shed, exactly, unknown, self._policy.confidence, kept, size), shed, states
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
-    ) -> tuple[dict[str, pa.Array], Told]:
+    ) -> dict[str, pa.Array]:
         """With what needs the tuples themselves: all that were kept, or samples of those."""
         judging = _judging(family, self._policy.confidence)
         if self._whole.approximate is None:
             found = {**known, **self._whole.computed(family, answers, {**holistic(family), **judging})}
             for name in judging:
-                told = _judged(told, name.removeprefix(_JUDGED), found.pop(name))
-            return found, told
+                _judge(told, name.removeprefix(_JUDGED), found.pop(name))
+            return found
         found = self._whole.approximate.values(family, answers, known, Later())
-        incomplete = told.approximate
-        told, sampled = _from_samples(told, found.pop("quality"))
-        rest = np.flatnonzero(incomplete & ~sampled)
+        incomplete = told.at
+        sampled = _judge_samples(told, found.pop("quality"))
+        rest = incomplete[~sampled[incomplete]]
         if len(rest):
             for name, of_rest in self._whole.computed(family, answers.take(rest), judging).items():
                 output = name.removeprefix(_JUDGED)
-                told = _judged(told, output, _scattered(of_rest, rest, told, output))
-        return found, told
+                _judge(told, output, _scattered(of_rest, rest, told, output))
+        return found
 
-    def _scaled(
+    def _scale(
         self,
         output: Output,
         found: dict[str, pa.Array],
@@ -151,15 +152,16 @@ class ShedWindows:
         states: States,
         asked: Asked,
         shed: Int64Array,
-    ) -> tuple[dict[str, pa.Array], Told]:
-        """With one of the decomposable aggregates scaled back, by the hidden `states` of windows that were shed."""
-        scaled, count = output.bound.scaled, len(told.size)
+    ) -> None:
+        """One of the decomposable aggregates is scaled back, by the hidden `states` of windows that were shed."""
+        scaled = output.bound.scaled
         if scaled is None:
-            return found, told
+            return
         if scaled.is_known(asked.by_chance):
-            return found, replace(told, error=np.fmax(told.error, 0.0))
+            told.may_be_off(np.zeros(len(told.at)))
+            return
         of_kept = known[output.name]
-        if len(shed) < count and (of_kept.null_count or scaled.weighed is None):
+        if len(shed) < len(told.size) and (of_kept.null_count or scaled.weighed is None):
             of_kept = of_kept.take(pa.array(shed))
         estimates, partners = None, None
         if scaled.weighed is not None:
@@ -169,28 +171,28 @@ class ShedWindows:
         interval = scaled.interval(of_kept, estimates, asked, partners)
         if estimates is not None and interval is not None:
             found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
-        return found, with_interval(told, output.name, interval, shed, found[output.name])
+        tell_interval(told, output.name, interval, shed, found[output.name])
 
     def _count(self, told: Told) -> None:
-        approximate, known = count_true(told.approximate), told.approximate & np.isfinite(told.error)
-        self.counted.approximate += approximate
-        self.counted.exact += len(told.error) - approximate
-        self.counted.error += float(np.where(known, told.error, 0.0).sum())
-        self.counted.with_error += count_true(known)
+        known = told.error[np.isfinite(told.error)]
+        self.counted.approximate += len(told.at)
+        self.counted.exact += len(told.size) - len(told.at)
+        self.counted.error += float(known.sum())
+        self.counted.with_error += len(known)
 
 
-def with_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> Told:
-    """With what is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
+def tell_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
+    """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
     if interval is None:
-        return replace(told, low={**told.low, name: None}, high={**told.high, name: None})
+        told.low[name] = told.high[name] = None
+        return
     exact = of_type(answers, pa.float64())
-    low, high = (patched(exact, shed, nan_as_null(side)) for side in (interval.low, interval.high))
+    told.low[name] = patched(exact, shed, nan_as_null(interval.low))
+    told.high[name] = patched(exact, shed, nan_as_null(interval.high))
+    told.complete.add(name)
     relative = interval.relative_error
     relative[np.isinf(relative)] = np.nan
-    error = told.error.copy()
-    error[shed] = np.fmax(error[shed], relative)
-    lows, highs, complete = {**told.low, name: low}, {**told.high, name: high}, told.complete | {name}
-    return replace(told, error=error, low=lows, high=highs, complete=complete)
+    told.may_be_off(relative, shed)
 
 
 _JUDGED = "judged "
@@ -223,18 +225,10 @@ def _missed(whole: Mode | TopK, confidence: float, held: Held) -> pa.Array:
     return pa.StructArray.from_arrays([unknown, unknown, pa.array(error)], names=_JUDGEMENT)
 
 
-def _judged(told: Told, name: str, judged: pa.Array) -> Told:
-    error = np.asarray(judged.field("error").fill_null(np.nan))
-    error = np.fmax(told.error, np.where(np.isfinite(error), error, np.nan))
-    return replace(_with_sides(told, name, judged), error=error)
-
-
-def _struct(low: pa.Array, high: pa.Array) -> pa.Array:
-    return pa.StructArray.from_arrays([low, high], names=["low", "high"])
-
-
-def _with_sides(told: Told, name: str, sides: pa.Array) -> Told:
-    return replace(told, low={**told.low, name: sides.field("low")}, high={**told.high, name: sides.field("high")})
+def _judge(told: Told, name: str, judged: pa.Array) -> None:
+    told.low[name], told.high[name] = judged.field("low"), judged.field("high")
+    error = np.asarray(judged.field("error").fill_null(np.nan))[told.at]
+    told.may_be_off(np.where(np.isfinite(error), error, np.nan))
 
 
 def _scattered(judged: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Array:
@@ -251,26 +245,17 @@ def _scattered(judged: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Ar
     return pa.StructArray.from_arrays(columns, names=judged.type.names)
 
 
-def _from_samples(told: Told, quality: pa.Array) -> tuple[Told, BoolArray]:
-    """With what samples of kept tuples say, and which windows were answered from those."""
+def _judge_samples(told: Told, quality: pa.Array) -> BoolArray:
+    """What samples of kept tuples say, and which windows were answered from those."""
     sampled = np.asarray(pc.equal(quality.field("mode"), APPROXIMATE))
-    told = replace(
-        told,
-        approximate=told.approximate | sampled,
-        error=np.where(sampled, np.asarray(quality.field("error")), told.error),
-        sampled=np.where(sampled, np.asarray(quality.field("sampled")), told.sampled),
-    )
+    error = np.full(len(sampled), np.nan)
+    error[told.at] = told.error
+    told.at = np.flatnonzero(marked(told.at, len(sampled)) | sampled)
+    told.error = np.where(sampled, np.asarray(quality.field("error")), error)[told.at]
+    told.sampled = np.where(sampled, np.asarray(quality.field("sampled")), told.sampled)
     for name in [] if quality.type.get_field_index("low") < 0 else quality.field("low").type.names:
-        both = [quality.field(side).field(name) for side in ("low", "high")]
-        told = _with_sides(told, name, _struct(*both))
-    return told, sampled
-
-
-def _spread(numbers: Float64Array, at: Int64Array, count: int) -> Float64Array:
-    """At their places among so many; of the others nothing is known."""
-    found = np.full(count, np.nan)
-    found[at] = numbers
-    return found
+        told.low[name], told.high[name] = (quality.field(side).field(name) for side in ("low", "high"))
+    return sampled
 
 
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
