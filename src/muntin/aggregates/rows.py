@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,16 @@ class Rows:
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}
         self._masks: dict[tuple[tuple[str, ...], str | None], BoolArray | None] = {}
+
+    def of_groups(self, chosen: Int64Array, columns: Sequence[str]) -> Rows:
+        """The rows of some groups, which are numbered in this order, with these columns."""
+        number = np.full(self.group_count, -1)
+        number[chosen] = np.arange(len(chosen))
+        groups = number[self.groups]
+        at = np.flatnonzero(groups >= 0)
+        taken = [self.array(column).take(pa.array(at)) for column in columns]
+        strata = None if self.strata is None else self.strata.take(chosen)
+        return Rows(pa.record_batch(taken, names=list(columns)), self.times[at], groups[at], len(chosen), strata)
 
     def array(self, column: str) -> pa.Array:
         return self.batch.column(column)

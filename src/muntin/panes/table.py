@@ -60,6 +60,11 @@ class LeafSet:
     def lift(self, rows: Rows) -> State:
         return tuple(column for partial in self.partials for column in partial.lift(rows))
 
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of tuples that `lift` reads."""
+        return tuple(dict.fromkeys(column for partial in self.partials for column in partial.read))
+
     def empty(self) -> Leaves:
         none = np.zeros(0, dtype=np.int64)
         return Leaves(none, none, tuple(np.zeros(0, dtype=field.dtype) for field in self.fields))

@@ -39,7 +39,7 @@ class Missing(Partial):
         return ()
 
     def lift(self, rows: Rows) -> State:
-        assert rows.strata is not None
+        assert rows.strata is not None, "where nothing was shed, nothing is missing"
         kept = np.bincount(rows.groups, minlength=rows.group_count)
         return (rows.strata.received.astype(np.int64) - kept,)
 
@@ -70,15 +70,13 @@ class Correction(Partial):
         return () if self.column is None else (self.column,)
 
     def lift(self, rows: Rows) -> State:
-        strata = rows.strata
-        assert strata is not None
+        assert rows.strata is not None, "only strata of which tuples were shed have something to correct"
         with np.errstate(all="ignore"):
             of = Drawn.of(rows, self.column, self.where)
-            count = (strata.received / np.maximum(of.kept, 1) - 1) * of.counting
-            times = of.spread(strata)
-            variance, rise = times * of.squares, times * of.counting * (1 - of.counting / np.maximum(of.kept, 1))
-            certainty = variance**2 / np.maximum(of.kept - 1, 1)
-            return (count, count * of.mean, of.mean, variance, rise, certainty)
+            count = (rows.strata.received / of.kept - 1) * of.counting
+            spread = of.spread(rows.strata)
+            variance, rise = spread * of.squares, spread * of.counting * (1 - of.counting / of.kept)
+            return (count, count * of.mean, of.mean, variance, rise, variance**2 / np.maximum(of.kept - 1, 1))
 
     def combine(self, left: State, right: State) -> State:
         with np.errstate(all="ignore"):
@@ -115,12 +113,13 @@ def partials(weighed: Weighed, of_values: bool) -> tuple[Partial, ...]:
 
 
 def estimates(states: Sequence[State]) -> Estimates:
-    """Of windows, from the states of these partials, in the fields of `Weighed`."""
-    (missing, total, lowest, height, rise, certainty), (kept,), *sums = states
+    """Of windows, from the states of these partials, in the fields of `Weighed`; and the sum, which is known first."""
+    (missing, missing_sum, lowest, height, rise, certainty), (kept,), *sums = states
     count = kept + missing
     with np.errstate(all="ignore"):
-        mean = (sums[0][0] + total) / np.maximum(count, 1.0) if sums else np.zeros(len(count))
-        found = {"count": count, "mean": mean, "kept": kept, "certainty": certainty}
+        total = sums[0][0] + missing_sum if sums else np.zeros(len(count))
+        mean = total / np.maximum(count, 1.0)
+        found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty}
         if not any_true(rise):
             return found | {"count_variance": rise, "covariance": rise, "variance": height}
         away = np.where(rise > 0, lowest - mean, 0.0)

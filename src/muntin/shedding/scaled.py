@@ -85,7 +85,7 @@ class Scaled:
             mean = of["mean"]
             with np.errstate(invalid="ignore", over="ignore"):  # of infinities
                 scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
-                return _around(of["count"] * mean, scatter, of, asked)
+                return _around(of.get("sum", of["count"] * mean), scatter, of, asked)
         return variance(of, self.sample, self.kind == "deviation", asked.confidence)
 
 

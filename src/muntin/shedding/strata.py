@@ -32,6 +32,9 @@ class Strata:
     by_chance: float | None = None
     """The chance with which each tuple was kept, where tuples were drawn one by one and not by their groups."""
 
+    def take(self, chosen: Int64Array) -> Strata:
+        return Strata(self.received[chosen], self.by_chance)
+
     def weights(self, groups: Int64Array) -> Float64Array:
         """How many tuples each kept one stands for, itself among them; `groups` says of which group each is."""
         kept = np.bincount(groups, minlength=len(self.received))

@@ -187,14 +187,23 @@ class PaneStage:
             if leaf_set.custom is not None:
                 leaves.append(self._custom_leaves(leaf_set, rows, codes))
                 continue
-            if leaf_set.of_shed and rows.strata is None:
-                leaves.append(leaf_set.empty())
+            if leaf_set.of_shed:
+                leaves.append(self._shed_leaves(leaf_set, rows, panes))
                 continue
             state = leaf_set.lift(rows)
             present = panes.pairs.present(state[0])
             key, starts = panes.key_and_start(present)
             leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
         return leaves
+
+    def _shed_leaves(self, leaf_set: LeafSet, rows: Rows, panes: _Panes) -> Leaves:
+        """Those of groups of which tuples were shed: the others are not looked at."""
+        if rows.strata is None:
+            return leaf_set.empty()
+        kept = np.bincount(rows.groups, minlength=rows.group_count)
+        chosen = panes.pairs.present(rows.strata.received - kept)
+        key, starts = panes.key_and_start(chosen)
+        return Leaves(key, starts, leaf_set.lift(rows.of_groups(chosen, leaf_set.read)))
 
     def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
         assert leaf_set.custom is not None
