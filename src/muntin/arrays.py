@@ -120,6 +120,15 @@ class Runs:
             return np.bincount(runs.numbers, gathered, len(self.starts))
         return np.asarray(np.add.reduceat(gathered, runs.starts))
 
+    def sums_of(self, *columns: Float64Array) -> tuple[Float64Array, ...]:
+        """The same for several columns: of few elements, all at once."""
+        if self.size > _FEW_ELEMENTS:
+            return tuple(self.sums(column) for column in columns)
+        together = np.array(columns)
+        if self.apart:
+            together = together.take(self._places, axis=1)
+        return tuple(np.add.reduceat(together, self._gathered.starts, axis=1))
+
     @cached_property
     def _are_short(self) -> bool:
         return self.size > _FEW_ELEMENTS and self._longest <= _SHORT

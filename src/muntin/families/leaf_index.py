@@ -51,8 +51,8 @@ class LeafIndex:
         self._found: dict[tuple[int, int], _Within] = {}
 
     def of_window(self, key: Int64Array, start: int, end: int) -> LeafRanges:
-        """The leaves of keys with a time in `[start, end)`, of those that have any: where there are many keys."""
-        return self._within(start, end).among(key)
+        """The leaves with a time in `[start, end)`, by their keys: all are among these, which are in order, each once."""
+        return self._within(start, end).of_each(key)
 
     def held(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:
         """The leaves of each key with a time in `[start, end)`, of those that have any."""
@@ -119,29 +119,22 @@ class _Within:
 
     def among(self, key: Int64Array) -> LeafRanges:
         """Those of these keys."""
-        if key is self.key or np.array_equal(key, self.key):
+        if np.array_equal(key, self.key):
             return LeafRanges(None, self.begin, self.end)
-        if all_true(key[1:] > key[:-1]):
-            return self._among_each(key)
         codes = int(max(self.key.max(initial=0), key.max())) + 1
-        begin, end = np.zeros((2, codes), dtype=np.int64)  # there may be several windows of a key
+        begin, end = np.zeros((2, codes), dtype=np.int64)
         begin[self.key], end[self.key] = self.begin, self.end
         return LeafRanges.of_all(begin[key], end[key])
 
-    def _among_each(self, key: Int64Array) -> LeafRanges:
-        """The same, where every key is there once, in order."""
+    def of_each(self, key: Int64Array) -> LeafRanges:
+        """All of them, where these keys are in order, each is there once, and none is missing."""
+        if len(key) == len(self.key):
+            return LeafRanges(None, self.begin, self.end)
         if SEARCHED * len(self.key) < len(key):
-            at = np.searchsorted(key, self.key)
-            known = key.take(at, mode="clip") == self.key
-        else:
-            place = np.full(max(int(key[-1]), int(self.key[-1])) + 1, -1)
-            place[key] = np.arange(len(key))
-            at = place.take(self.key)
-            known = at >= 0
-        begin, end = self.begin, self.end
-        if not all_true(known):
-            at, begin, end = at[known], begin[known], end[known]
-        return LeafRanges(None if len(at) == len(key) else at, begin, end)
+            return LeafRanges(np.searchsorted(key, self.key), self.begin, self.end)
+        place = np.empty(int(key[-1]) + 1, dtype=np.int64)
+        place[key] = np.arange(len(key))
+        return LeafRanges(place.take(self.key), self.begin, self.end)
 
 
 class _Composites:

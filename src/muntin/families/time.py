@@ -35,7 +35,10 @@ class Asked:
 
     outputs: tuple[Output, ...]
     parts: tuple[Parts, ...]
+    """Without what is known already."""
     slots: frozenset[Slot]
+    """The same, in all sets."""
+    known: frozenset[Slot]
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,13 @@ class TimeFamily(Family):
 
     def _asked(self, later: bool, known: Collection[Slot]) -> Asked:
         outputs = tuple(each for each in self.outputs if each.bound.whole is None and each.later == later)
-        slots = {(number, fields.start) for output in outputs for number, fields in output.slots}.difference(known)
+        needed = {(number, fields.start) for output in outputs for number, fields in output.slots}
+        slots = needed.difference(known)
         parts = (
             Parts.of(leaf_set, {start for at, start in slots if at == number})
             for number, leaf_set in enumerate(self.leaf_sets, self.first_set)
         )
-        return Asked(outputs, tuple(parts), frozenset(slots))
+        return Asked(outputs, tuple(parts), frozenset(slots), frozenset(needed - slots))
 
     @cached_property
     def shed_set(self) -> int | None:
@@ -259,11 +263,7 @@ class CombinedLeaves(Later):
 
     def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
         first, asked = self._family.first_set, self._family.asked[True]
-        found = {
-            slot: tuple(column[chosen] for column in self._states[slot])
-            for slot in {(number, fields.start) for output in asked.outputs for number, fields in output.slots}
-            if slot in self._states
-        }
+        found = {slot: tuple(column.take(chosen) for column in self._states[slot]) for slot in asked.known}
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number).of(chosen)

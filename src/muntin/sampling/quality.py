@@ -161,10 +161,18 @@ def _modes(exactly: str, at: Int64Array, length: int) -> pa.Array:
     if len(exactly) != letters or length > MANY:
         return picked(_repeated(APPROXIMATE, length), _repeated(exactly, length), marked(at, length))
     # Both words are of eleven letters: so one is written over the other, which Arrow takes twice as long for.
-    words = np.frombuffer(_longer(exactly, MANY.bit_length() - 1).buffers()[2], np.uint8)[: length * letters].copy()
-    word = np.dtype((np.void, letters))
-    words.view(word)[at] = np.frombuffer(APPROXIMATE.encode(), word)
+    words = _all_letters(exactly)[: length * letters].copy()
+    words.view(_WORD.dtype)[at] = _WORD
     return pa.StringArray.from_buffers(length, _word_ends(letters), pa.py_buffer(words))
+
+
+_WORD = np.frombuffer(APPROXIMATE.encode(), np.dtype((np.void, len(APPROXIMATE))))
+
+
+@lru_cache(maxsize=2)
+def _all_letters(word: str) -> Array:
+    """Those of the word, as often as there may be windows."""
+    return np.frombuffer(word.encode() * MANY, np.uint8)
 
 
 @lru_cache(maxsize=1)

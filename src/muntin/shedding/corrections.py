@@ -93,7 +93,8 @@ class Correction(Partial):
         with np.errstate(all="ignore"):
             if not any_true(rise):  # it is certain how many tuples count: the parabolas are flat
                 flat = np.zeros(len(runs.starts))
-                return (runs.sums(count), runs.sums(total), flat, runs.sums(height), flat, runs.sums(certainty))
+                count, total, height, certainty = runs.sums_of(count, total, height, certainty)
+                return (count, total, flat, height, flat, certainty)
             (lowest, height, rise), gathered = runs.gathered((lowest, height, rise))
             rises = gathered.sums(rise)
             point = gathered.sums(np.where(rise > 0, rise * lowest, 0.0)) / np.where(rises > 0, rises, 1.0)

@@ -19,7 +19,7 @@ from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, placed
 from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
@@ -187,12 +187,18 @@ def tell_interval(told: Told, name: str, interval: Interval | None, shed: Int64A
         told.low[name] = told.high[name] = None
         return
     exact = of_type(answers, pa.float64())
-    told.low[name] = patched(exact, shed, nan_as_null(interval.low))
-    told.high[name] = patched(exact, shed, nan_as_null(interval.high))
+    told.low[name], told.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
     told.complete.add(name)
     relative = interval.relative_error
     relative[np.isinf(relative)] = np.nan
     told.may_be_off(relative, shed)
+
+
+def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
+    """One side of the intervals, null where it is NaN; that of an exact answer is the answer."""
+    if exact.null_count or len(shed) == len(exact):
+        return patched(exact, shed, nan_as_null(side))
+    return placed(np.array(exact), shed, side)
 
 
 _JUDGED = "judged "
