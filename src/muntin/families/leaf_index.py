@@ -51,7 +51,7 @@ class LeafIndex:
         self._found: dict[tuple[int, int], _Within] = {}
 
     def of_window(self, key: Int64Array, start: int, end: int) -> LeafRanges:
-        """The leaves with a time in `[start, end)`, by their keys: all are among these, which are in order, each once."""
+        """The leaves with a time in `[start, end)`, by their keys, which are all among these: in order, each once."""
         return self._within(start, end).of_each(key)
 
     def held(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:

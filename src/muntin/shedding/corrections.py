@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.aggregates.partial import Count, Field, FloatSum, Partial
+from muntin.aggregates.partial import Count, Field, FloatSum, IntegerSum, Partial
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Runs, State, any_true
+from muntin.arrays import Float64Array, Runs, State, any_true
 from muntin.shedding.weighed import Drawn, Estimates, Weighed
 
 
@@ -103,14 +103,18 @@ class Correction(Partial):
             return (runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
 
 
-def partials(weighed: Weighed, of_values: bool) -> tuple[Partial, ...]:
+def partials(weighed: Weighed, own: Sequence[Partial] = ()) -> tuple[Partial, ...]:
     """What estimates of totals are made of: the correction, and what it corrects.
 
-    `of_values` if the sum of a column is asked for, and not only how many tuples count.
+    Of the `own` partials of the aggregate, a sum is the first, if it is one of a sum. Where nothing but the number of
+    tuples is asked for, there are none.
     """
     where, column = weighed.where, weighed.column
-    found = (Correction(where, column), Count(where, column))
-    return (*found, FloatSum(where, column)) if of_values and column is not None else found
+    corrected: list[Partial] = [Correction(where, column), Count(where, column)]
+    if own and column is not None:
+        known = type(own[0]) in (FloatSum, IntegerSum)  # decimals have other units
+        corrected.append(own[0] if known else FloatSum(where, column))
+    return tuple(corrected)
 
 
 def estimates(states: Sequence[State]) -> Estimates:
@@ -118,10 +122,15 @@ def estimates(states: Sequence[State]) -> Estimates:
     (missing, missing_sum, lowest, height, rise, certainty), (kept,), *sums = states
     count = kept + missing
     with np.errstate(all="ignore"):
-        total = sums[0][0] + missing_sum if sums else np.zeros(len(count))
+        total = _as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
         mean = total / np.maximum(count, 1.0)
         found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty}
         if not any_true(rise):
             return found | {"count_variance": rise, "covariance": rise, "variance": height}
         away = np.where(rise > 0, lowest - mean, 0.0)
         return found | {"count_variance": rise, "covariance": rise * away, "variance": height + rise * away**2}
+
+
+def _as_numbers(total: State) -> Float64Array:
+    """A sum: as it is, or in two halves of 32 bits."""
+    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1])

@@ -53,9 +53,9 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
         scaled = bound.scaled
         if scaled is None or scaled.weighed is None or scaled.is_known(by_chance) or name.startswith(HIDDEN):
             continue
-        found[estimates_of(name)] = _in_states(*scaled.partials(by_chance))
+        found[estimates_of(name)] = _in_states(*scaled.partials(by_chance, bound.partials))
         if scaled.partners is not None and scaled.partners.weighed is not None:
-            found[partners_of(name)] = _in_states(*scaled.partners.partials(by_chance))
+            found[partners_of(name)] = _in_states(*scaled.partners.partials(by_chance, ()))
     return found
 
 

@@ -41,11 +41,11 @@ class Scaled:
         """Whether it needs no estimate: the number of tuples, where groups are counted before they are shed."""
         return self.kind == "count" and self.counted and self.partners is None and not by_chance
 
-    def partials(self, by_chance: bool) -> tuple[Partial, ...]:
-        """What estimates are made of."""
+    def partials(self, by_chance: bool, own: Sequence[Partial]) -> tuple[Partial, ...]:
+        """What estimates are made of; `own` are those of the aggregate itself."""
         assert self.weighed is not None
         if self._is_corrected(by_chance):
-            return corrections.partials(self.weighed, self.kind != "count")
+            return corrections.partials(self.weighed, () if self.kind == "count" else own)
         return (self.weighed,)
 
     def estimates(self, states: Sequence[State], by_chance: bool) -> Estimates:
