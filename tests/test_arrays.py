@@ -200,3 +200,14 @@ def test_runs_are_numbered(lengths: list[int]) -> None:
     starts = np.cumsum([0, *lengths])[:-1] if lengths else np.zeros(0, dtype=np.int64)
     expected = [i for i, length in enumerate(lengths) for _ in range(length)]
     assert run_numbers(starts, sum(lengths)).tolist() == expected
+
+
+@given(st.lists(st.integers(1, 6), max_size=12), st.booleans())
+def test_sums_of_several_columns_are_those_of_each(lengths: list[int], few: bool) -> None:
+    runs = Runs.of_lengths(np.array(lengths, dtype=np.int64))
+    columns = [np.arange(runs.size, dtype=np.float64) - place for place in range(3)]
+    with patch.object(arrays, "_FEW_ELEMENTS", 1024 if few else 0):
+        for each in (runs, Runs.between(runs.starts, runs.starts + runs.lengths)):
+            found = each.sums_of(*columns)
+            for column, sums in zip(columns, found, strict=True):
+                assert sums.tolist() == [column[at : at + n].sum() for at, n in zip(runs.starts, lengths, strict=True)]

@@ -112,6 +112,15 @@ def test_numbers() -> None:
     assert values.numbers(pa.array([0.5, None]))[0] == 0.5
 
 
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), max_size=20), st.sampled_from(["int64", "float64"]))
+def test_masked(numbers: list[tuple[int, bool]], dtype: str) -> None:
+    twice = np.repeat(np.array([number for number, _ in numbers], dtype=dtype), 2)
+    found = values.masked(twice[::2], np.array([missing for _, missing in numbers], dtype=bool))
+    found.validate(full=True)
+    assert found.type == pa.from_numpy_dtype(np.dtype(dtype))
+    assert found.to_pylist() == [None if missing else number for number, missing in numbers]
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.null()])
 def test_what_cannot_be_compared(kind: pa.DataType) -> None:
     with pytest.raises(MuntinError, match=r"fare is of type .*, whose values cannot be compared here"):

@@ -211,6 +211,31 @@ def test_leaf_index(leaves: list[tuple[int, int]], queries: list[tuple[int, int,
         ]
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), FAR), max_size=40),
+    st.lists(st.booleans(), min_size=40, max_size=40),
+    FAR,
+    st.integers(1, 40),
+    st.sampled_from([0, 8]),
+)
+def test_leaves_of_one_window_in_a_set_that_has_few(
+    leaves: list[tuple[int, int]], there: list[bool], start: int, length: int, searched: int
+) -> None:
+    """Those of the keys that a set with all leaves has in the window."""
+    leaves = sorted(set(leaves))
+    some = [leaf for leaf, chosen in zip(leaves, there, strict=False) if chosen]
+    indexes = [LeafIndex(*np.array(each, dtype=np.int64).reshape(-1, 2).T) for each in (leaves, some)]
+    key = indexes[0].keys_between(start, start + length)
+    with patch.object(leaf_index, "SEARCHED", searched):
+        found = indexes[1].of_window(key, start, start + length)
+    held = indexes[1].held(key, np.full(len(key), start), np.full(len(key), start + length))
+    expected = [[leaf for leaf in some if leaf[0] == each and start <= leaf[1] < start + length] for each in key]
+    for ranges in (found, held):
+        at = np.arange(len(key)) if ranges.at is None else ranges.at
+        assert at.tolist() == [place for place, each in enumerate(expected) if each]
+        assert [some[b:e] for b, e in zip(ranges.begin, ranges.end, strict=True)] == [each for each in expected if each]
+
+
 def test_shards_are_told_apart() -> None:
     plan = make_plan([sliding(10, 10)], shards=[3, 8])
     sent = by_shard(plan, pack(plan, [[row(t, k=str(t)) for t in range(50)]]))
