@@ -68,8 +68,8 @@ FULL = Scale(
     flights=3_000_000,
     zipf=1_000_000,
     rates=RATES,
-    rounds=5,
-    seeds=6,
+    rounds=7,
+    seeds=7,
     fits=21,
     fitted=640_000,
     spark_rows=4_000_000,
@@ -125,12 +125,12 @@ class _Bench:
             (partial(data_sets.rides, "NYC", scale.rides, workers=1), Goals(rare_groups=True)),
             (partial(data_sets.zipf, scale.zipf), Goals(rare_groups=True)),
             (partial(data_sets.flights, scale.flights), Goals()),
-            (partial(data_sets.tasks, scale.tasks), Goals(as_fast=True)),
+            (partial(data_sets.tasks, scale.tasks), Goals(alike=True)),
         ]
 
     def _scalar(self) -> list[tuple[Make, Goals]]:
         names = ("DEC", "Bellcore")
-        return [(partial(data_sets.packets, name, self._scale.packets), Goals(as_fast=True)) for name in names]
+        return [(partial(data_sets.packets, name, self._scale.packets), Goals(alike=True)) for name in names]
 
     def _drift(self) -> list[Record]:
         """Figure 2. Files that were repeated to fill a window are looked at in shorter ones, or nothing would drift."""
@@ -153,7 +153,7 @@ class _Bench:
             data = make()
             with self._running.step(f"{data.title}: means"):
                 compared = Compared(data, MEAN, self._scale.rates)
-                compared.run(self._scale.seeds if goals.as_fast else self._scale.rounds)
+                compared.run(self._scale.seeds if goals.alike else self._scale.rounds)
             self._picture.means.append(compared)
             records += records_of.of_means(compared, goals)
         return [*records, records_of.of_all_means(self._picture.means)]
