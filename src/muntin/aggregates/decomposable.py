@@ -23,7 +23,7 @@ from muntin.aggregates.aggregate import (
     type_of,
 )
 from muntin.aggregates.least import Least, LeastCount, Place
-from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial
+from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial, as_numbers
 from muntin.arrays import Int64Array, State, all_true
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
@@ -133,7 +133,7 @@ class MeanAggregate(OfColumn):
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     total, (count,) = states
-    summed = total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1]
+    summed = as_numbers(total)
     if all_true(count):
         return pa.array(summed / count)
     return values.masked(summed / np.maximum(count, 1), count == 0)

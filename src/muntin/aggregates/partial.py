@@ -166,6 +166,11 @@ class IntegerSum(ColumnPartial):
         return carried(runs.sums(state[0]), runs.sums(state[1]))
 
 
+def as_numbers(total: State) -> Float64Array:
+    """The sums of `FloatSum` or `IntegerSum` in double precision."""
+    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**_HALF + total[1])
+
+
 def exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
     if len(weights) < 1 << 20:  # 2**20 halves of 2**32 stay below 2**53
         return np.bincount(groups, weights=weights, minlength=group_count).astype(np.int64)

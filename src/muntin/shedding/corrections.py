@@ -18,36 +18,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.aggregates.partial import Count, Field, FloatSum, IntegerSum, Partial
+from muntin.aggregates.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
 from muntin.aggregates.rows import Rows
-from muntin.arrays import Float64Array, Runs, State, any_true
-from muntin.shedding.weighed import Drawn, Estimates, Weighed
+from muntin.arrays import Runs, State, any_true
+from muntin.shedding.weighed import Drawn, Estimates, Kept, Weighed
 
 
 @dataclass(frozen=True)
-class Missing(Partial):
+class Missing(Kept):
     """How many tuples were shed."""
 
     of_shed: ClassVar[bool] = True
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return (Field("int64"),)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return ()
-
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "where nothing was shed, nothing is missing"
-        kept = np.bincount(rows.groups, minlength=rows.group_count)
+        (kept,) = super().lift(rows)
         return (rows.strata.received.astype(np.int64) - kept,)
-
-    def combine(self, left: State, right: State) -> State:
-        return (left[0] + right[0],)
-
-    def reduce(self, state: State, runs: Runs) -> State:
-        return (runs.sums(state[0]),)
 
 
 @dataclass(frozen=True)
@@ -122,15 +108,10 @@ def estimates(states: Sequence[State]) -> Estimates:
     (missing, missing_sum, lowest, height, rise, certainty), (kept,), *sums = states
     count = kept + missing
     with np.errstate(all="ignore"):
-        total = _as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
+        total = as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
         mean = total / np.maximum(count, 1.0)
         found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty}
         if not any_true(rise):
             return found | {"count_variance": rise, "covariance": rise, "variance": height}
         away = np.where(rise > 0, lowest - mean, 0.0)
         return found | {"count_variance": rise, "covariance": rise * away, "variance": height + rise * away**2}
-
-
-def _as_numbers(total: State) -> Float64Array:
-    """A sum: as it is, or in two halves of 32 bits."""
-    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**32 + total[1])
