@@ -236,7 +236,7 @@ class Plan:
         """Whether an aggregate is exact even where answers are approximate."""
         return self.shedding is None and self.sampling is not None and name not in self.sampling.estimators
 
-    @property
+    @cached_property
     def has_partial(self) -> bool:
         """Whether a result can be that of an incomplete window."""
         return any(isinstance(window, CountWindow) and window.max_wait is not None for window in self.windows)

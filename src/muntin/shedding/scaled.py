@@ -69,9 +69,10 @@ class Scaled:
         """
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
-        own = self._own(estimates, asked)
-        if self.partners is not None and partners is not None:
-            own = _times(own, self.partners._own(partners, asked))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of infinities, and of nothing at all
+            own = self._own(estimates, asked)
+            if self.partners is not None and partners is not None:
+                own = _times(own, self.partners._own(partners, asked))
         return own
 
     def _own(self, of: Estimates, asked: Asked) -> Interval:
@@ -83,9 +84,8 @@ class Scaled:
             return _around(of["mean"], of["variance"] / _at_least_one(of["count"]) ** 2, of, asked)
         if self.kind == "sum":
             mean = of["mean"]
-            with np.errstate(invalid="ignore", over="ignore"):  # of infinities
-                scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
-                return _around(of.get("sum", of["count"] * mean), scatter, of, asked)
+            scatter = of["variance"] + 2 * mean * of["covariance"] + mean**2 * of["count_variance"]
+            return _around(of.get("sum", of["count"] * mean), scatter, of, asked)
         return variance(of, self.sample, self.kind == "deviation", asked.confidence)
 
 
@@ -113,8 +113,7 @@ def _times(one: Interval, other: Interval) -> Interval:
     sides = []
     for side in ("low", "high"):
         away, others = (np.abs(getattr(each, side) - each.value) for each in (one, other))
-        with np.errstate(invalid="ignore"):
-            half = np.sqrt((away * other.value) ** 2 + (others * one.value) ** 2 + (away * others) ** 2)
+        half = np.sqrt((away * other.value) ** 2 + (others * one.value) ** 2 + (away * others) ** 2)
         sides.append(value - half if side == "low" else value + half)
     return Interval(value, sides[0], sides[1])
 
@@ -126,17 +125,15 @@ def _at_least_one(count: Float64Array) -> Float64Array:
 def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: Asked) -> Interval:
     """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
     kept, certainty = of["kept"], of["certainty"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        degrees = np.minimum(of["variance"] ** 2 / certainty, kept)
-        if not all_true(certainty):
-            degrees = np.where(certainty > 0, degrees, kept - 1)
-        half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
+    degrees = np.minimum(of["variance"] ** 2 / certainty, kept)
+    if not all_true(certainty):
+        degrees = np.where(certainty > 0, degrees, kept - 1)
+    half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
     alone = kept < 2
     if any_true(alone):
         half = np.where(alone & (asked.kept < asked.size), np.nan, half)
         value = np.where(of["count"] == 0, np.nan, value)
-    with np.errstate(invalid="ignore"):
-        return Interval.around(value, half)
+    return Interval.around(value, half)
 
 
 def _count(of: Estimates, asked: Asked) -> Interval:
@@ -150,8 +147,7 @@ def _count(of: Estimates, asked: Asked) -> Interval:
         least = np.where(of["kept"] > 0, gammaincinv(np.maximum(of["kept"], 1), tail), 0.0)
         return Interval(value, least * weight, gammaincinv(of["kept"] + 1, 1 - tail) * weight)
     share = np.clip(value / _at_least_one(asked.size), 0.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        as_sure = share * (1 - share) * asked.size**2 / of["count_variance"]
+    as_sure = share * (1 - share) * asked.size**2 / of["count_variance"]
     kept = np.where(of["count_variance"] > 0, as_sure, asked.kept)
     found = estimators.share(share * kept, kept, asked.confidence)
     return Interval(value, found.low * asked.size, found.high * asked.size)
