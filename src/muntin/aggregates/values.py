@@ -175,7 +175,7 @@ def taken_from(array: pa.Array, chosen: Int64Array) -> pa.Array:
 
 
 def masked(numbers: Array, missing: BoolArray) -> pa.Array:
-    """Numbers, null where they are missing; nothing is copied."""
+    """Numbers, null where they are missing: as they are, with a bit for each."""
     if not any_true(missing):
         return pa.array(numbers)
     there = np.packbits(~missing, bitorder="little")

@@ -39,6 +39,7 @@ class Asked:
     slots: frozenset[Slot]
     """The same, in all sets."""
     known: frozenset[Slot]
+    """What they need and is known already."""
 
 
 @dataclass(frozen=True)
