@@ -128,7 +128,7 @@ def _as_good(compared: Compared) -> Record:
 
 
 def _as_fast(compared: Compared) -> Record:
-    """Over all rates. Those of single rates are told beside it, without a target: see docs/shed.md for what they are."""
+    """Over all rates. Those of single rates are told beside it, without a target (docs/shed.md)."""
     return _over_rates(
         compared,
         "window latency",
