@@ -95,6 +95,14 @@ def test_runs_are_added_and_compared(few: int, dtype: str, runs: list[list[int]]
     assert runs_of(runs).greatest(together).tolist() == [max(run) for run in values]
 
 
+def test_sums_of_runs_may_be_large_as_long_as_each_fits() -> None:
+    """However much they are together."""
+    large = 1 << 62
+    values = np.array([large, -1, large, -2, large, -3, -large, -large])
+    with patch.object(arrays, "_FEW_ELEMENTS", 0):
+        assert Runs.of(np.arange(0, 8, 2), 8).sums(values).tolist() == [large - 1, large - 2, large - 3, -2 * large]
+
+
 @pytest.mark.parametrize("few", [0, 1024])
 @pytest.mark.parametrize("dtype", ["int64", "float64"])
 @given(drawn=st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(-5, 5), min_size=1, max_size=12)), min_size=1))

@@ -53,6 +53,8 @@ def run_starts(*columns: Array) -> Int64Array:
 _FEW_ELEMENTS = 1024
 _SHORT, _SHORT_ON_AVERAGE = 8, 4
 """Of many runs that are as short as that, `ufunc.reduceat` takes longer to find each than to add it up."""
+_MOSTLY_ONE = 1.5
+"""With so few elements to a run, on average, those behind the first are added to it fastest one by one."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ class Runs:
     @cached_property
     def size(self) -> int:
         """How many elements they have together."""
-        return int(self.lengths.sum())
+        if self.apart or not len(self.starts):
+            return int(self.lengths.sum())
+        return int(self.starts[-1] + self.lengths[-1])
 
     @cached_property
     def numbers(self) -> Int64Array:
@@ -110,14 +114,17 @@ class Runs:
         return np.asarray(of_runs.repeat(self.lengths))
 
     def sums(self, values: Array) -> Array:
-        if self.apart and self._are_short:
+        if self._are_short:
             total = values.take(self.starts)
             for run, at in self._further:
                 total[run] += values.take(at)
             return total
         (gathered,), runs = self.gathered((values,))
-        if values.dtype == np.float64 and _FEW_ELEMENTS < self.size < _SHORT_ON_AVERAGE * len(self.starts):
-            return np.bincount(runs.numbers, gathered, len(self.starts))
+        if _FEW_ELEMENTS < self.size < _SHORT_ON_AVERAGE * len(self.starts):
+            if values.dtype == np.float64:
+                return np.bincount(runs.numbers, gathered, len(self.starts))
+            if values.dtype == np.int64:  # what wraps around in between is undone
+                return np.diff(gathered.cumsum().take(runs._last), prepend=0)
         return np.asarray(np.add.reduceat(gathered, runs.starts))
 
     def sums_of(self, *columns: Float64Array) -> tuple[Float64Array, ...]:
@@ -131,7 +138,13 @@ class Runs:
 
     @cached_property
     def _are_short(self) -> bool:
-        return self.size > _FEW_ELEMENTS and self._longest <= _SHORT
+        """Whether what is behind the first elements is added to them. To gather all elements first takes longer."""
+        most = _SHORT if self.apart else _MOSTLY_ONE
+        return _FEW_ELEMENTS < self.size <= most * len(self.starts) and self._longest <= _SHORT
+
+    @cached_property
+    def _last(self) -> Int64Array:
+        return self.starts + self.lengths - 1
 
     @cached_property
     def _further(self) -> list[tuple[Int64Array, Int64Array]]:

@@ -381,7 +381,10 @@ def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequenc
     if plan.has_partial:
         partial = answers.partial
         columns.append(pa.array(np.zeros(len(answers.key), bool) if partial is None else partial))
-    columns += [taken_from(table.keys.column(key), answers.key) for key in plan.keys]
+    every_key = answers.alone and len(answers.key) == table.keys.num_rows
+    columns += [
+        table.keys.column(key) if every_key else taken_from(table.keys.column(key), answers.key) for key in plan.keys
+    ]
     columns += values
     if plan.late_row is not None:
         columns.append(pa.nulls(len(answers.key), plan.late_row))

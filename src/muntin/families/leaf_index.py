@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from muntin.arrays import Int64Array, all_true, any_true, are_one
+from muntin.arrays import Int64Array, Runs, all_true, any_true, are_one, run_starts
 
 FEW = 64
 """Leaves of so few windows of keys are searched for one by one."""
@@ -23,6 +23,12 @@ class LeafRanges:
     """Which windows those are, in order; None if all do."""
     begin: Int64Array
     end: Int64Array
+    all_leaves: bool = False
+    """Whether it is known that together they are all the leaves there are, in order."""
+
+    @property
+    def runs(self) -> Runs:
+        return Runs(self.begin, self.end - self.begin, apart=not self.all_leaves)
 
     @classmethod
     def of_all(cls, begin: Int64Array, end: Int64Array) -> LeafRanges:
@@ -82,18 +88,35 @@ class LeafIndex:
     def _within(self, start: int, end: int) -> _Within:
         """To look at each leaf takes less than to search for those of every key."""
         if (start, end) not in self._found:
-            first = self._time >= start
-            first &= self._time < end
-            last = first.copy()
-            apart = self._key[1:] == self._key[:-1]
-            apart &= first[1:]
-            apart &= first[:-1]
-            np.logical_not(apart, out=apart)
-            first[1:] &= apart
-            last[:-1] &= apart
-            begin = np.flatnonzero(first)
-            self._found[start, end] = _Within(self._key[begin], begin, np.flatnonzero(last) + 1)
+            first, last = self._reach
+            are_all = len(self._time) > 0 and start <= first and last < end
+            self._found[start, end] = self._all if are_all else self._some(start, end)
         return self._found[start, end]
+
+    @cached_property
+    def _reach(self) -> tuple[int, int]:
+        """The first and the last time of any leaf."""
+        return (int(np.minimum.reduce(self._time)), int(np.maximum.reduce(self._time))) if len(self._time) else (0, 0)
+
+    @cached_property
+    def _all(self) -> _Within:
+        """Those of all times, which often are within: what is before a window is gone when it closes."""
+        begin = run_starts(self._key)
+        return _Within(self._key.take(begin), begin, np.append(begin[1:], len(self._key)), all_leaves=True)
+
+    def _some(self, start: int, end: int) -> _Within:
+        first = self._time < end
+        if self._reach[0] < start:
+            first &= self._time >= start
+        last = first.copy()
+        apart = self._key[1:] == self._key[:-1]
+        apart &= first[1:]
+        apart &= first[:-1]
+        np.logical_not(apart, out=apart)
+        first[1:] &= apart
+        last[:-1] &= apart
+        begin = np.flatnonzero(first)
+        return _Within(self._key.take(begin), begin, np.flatnonzero(last) + 1)
 
     def first(self, key: Int64Array, time: Int64Array) -> Int64Array:
         """The first leaf of each key that is not before a time; where there is none, the one behind the key's last."""
@@ -116,11 +139,13 @@ class _Within:
     key: Int64Array
     begin: Int64Array
     end: Int64Array
+    all_leaves: bool = False
+    """Whether no leaf is at another time."""
 
     def among(self, key: Int64Array) -> LeafRanges:
         """Those of these keys."""
         if np.array_equal(key, self.key):
-            return LeafRanges(None, self.begin, self.end)
+            return self._at(None)
         codes = int(max(self.key.max(initial=0), key.max())) + 1
         begin, end = np.zeros((2, codes), dtype=np.int64)
         begin[self.key], end[self.key] = self.begin, self.end
@@ -129,12 +154,17 @@ class _Within:
     def of_each(self, key: Int64Array) -> LeafRanges:
         """All of them, where these keys are in order, each is there once, and none is missing."""
         if len(key) == len(self.key):
-            return LeafRanges(None, self.begin, self.end)
+            return self._at(None)
+        if key[-1] == len(key) - 1:  # every code there is
+            return self._at(self.key)
         if SEARCHED * len(self.key) < len(key):
-            return LeafRanges(np.searchsorted(key, self.key), self.begin, self.end)
+            return self._at(np.searchsorted(key, self.key))
         place = np.empty(int(key[-1]) + 1, dtype=np.int64)
         place[key] = np.arange(len(key))
-        return LeafRanges(place.take(self.key), self.begin, self.end)
+        return self._at(place.take(self.key))
+
+    def _at(self, windows: Int64Array | None) -> LeafRanges:
+        return LeafRanges(windows, self.begin, self.end, self.all_leaves)
 
 
 class _Composites:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, Runs, State, expand
+from muntin.arrays import BoolArray, Int64Array, State, expand
 from muntin.families.family import MOST_ANSWERS, Answers, Closing, Family, Later, Output, lowered, result_batch, told
 from muntin.families.leaf_index import LeafIndex, LeafRanges
 from muntin.families.parts import Parts
@@ -194,22 +194,22 @@ class WindowAnswers:
         held = Answers(model, window_id, key, start, end)
         return held.take(np.lexsort((held.key, held.start, held.end)))
 
-    def combined(self, number: int, later: bool, begin: Int64Array, end: Int64Array) -> dict[int, State]:
+    def combined(self, number: int, later: bool, held: LeafRanges) -> dict[int, State]:
         """The combination of each range of the leaves of one set, of the partials that are asked for, by their fields.
 
         Every range has a leaf.
         """
         parts, leaves = self._family.asked[later].parts[number], self._leaves[number]
-        if not len(begin):
+        if not len(held.begin):
             return {}
-        runs = Runs.between(begin, end)
+        runs = held.runs
         if runs.size <= len(leaves):  # a tree is for windows that share leaves
             return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
         if (number, later) not in self._trees:
             panes = max(window.longest for window in self._family.models) // self._family.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
             self._trees[number, later] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
-        return parts.by_field(self._trees[number, later].ranges(begin, end))
+        return parts.by_field(self._trees[number, later].ranges(held.begin, held.end))
 
     def held(self, number: int, answers: Answers) -> LeafRanges:
         """The leaves of windows in one set."""
@@ -248,7 +248,7 @@ class CombinedLeaves(Later):
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number)
-                combined = self._source.combined(number, later, held.begin, held.end)
+                combined = self._source.combined(number, later, held)
                 self._states.update({(first + number, start): state for start, state in combined.items()})
         values = {}
         for output in asked.outputs:
@@ -268,7 +268,7 @@ class CombinedLeaves(Later):
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number).of(chosen)
-                combined = self._source.combined(number, True, held.begin, held.end)
+                combined = self._source.combined(number, True, held)
                 found |= {(first + number, start): state for start, state in combined.items()}
         return {
             output.name: tuple(found[number, fields.start] for number, fields in output.slots)

@@ -115,7 +115,7 @@ class Told:
         else:
             mode = _modes(self.exactly, at, length)
             error = placed(np.zeros(length), at, self.error)
-            confidence = pa.array(_with(np.ones(length), at, self.confidence))
+            confidence = pa.array(written(np.ones(length), at, self.confidence))
         sampled, size = pa.array(self.sampled), pa.array(self.size)
         columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
         if fields.of_sides:
@@ -180,7 +180,7 @@ def _word_ends(letters: int) -> pa.Buffer:
     return pa.py_buffer(np.arange(0, (MANY + 1) * letters, letters, dtype=np.int32))
 
 
-def _with(values: Array, at: Int64Array, others: Array | float) -> Array:
+def written(values: Array, at: Int64Array, others: Array | float) -> Array:
     """With other values at some places, in place."""
     values[at] = others
     return values

@@ -21,7 +21,7 @@ def deviates(degrees: Float64Array, confidence: float) -> Float64Array:
     nodes, steps = _table(confidence)
     place = NODES / np.fmax(degrees, 1.0)
     before = place.astype(np.intp)
-    return np.asarray(nodes[before] + (place - before) * steps[before])
+    return np.asarray(nodes.take(before) + (place - before) * steps.take(before))
 
 
 @lru_cache(maxsize=16)

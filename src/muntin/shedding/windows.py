@@ -19,7 +19,7 @@ from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, placed
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, placed, written
 from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
@@ -170,7 +170,7 @@ class ShedWindows:
             partners = scaled.partners.estimates(states[partners_of(output.name)], asked.by_chance)
         interval = scaled.interval(of_kept, estimates, asked, partners)
         if estimates is not None and interval is not None:
-            found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
+            found[output.name] = _corrected(found[output.name], shed, interval.value, of_kept, output)
         tell_interval(told, output.name, interval, shed, found[output.name])
 
     def _count(self, told: Told) -> None:
@@ -198,7 +198,7 @@ def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
     """One side of the intervals, null where it is NaN; that of an exact answer is the answer."""
     if exact.null_count or len(shed) == len(exact):
         return patched(exact, shed, nan_as_null(side))
-    return placed(np.array(exact), shed, side)
+    return placed(exact.to_numpy().copy(), shed, side)
 
 
 _JUDGED = "judged "
@@ -262,6 +262,13 @@ def _judge_samples(told: Told, quality: pa.Array) -> BoolArray:
     for name in [] if quality.type.get_field_index("low") < 0 else quality.field("low").type.names:
         told.low[name], told.high[name] = (quality.field(side).field(name) for side in ("low", "high"))
     return sampled
+
+
+def _corrected(answers: pa.Array, shed: Int64Array, value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
+    """Answers, and estimates where tuples were shed."""
+    if pa.types.is_float64(answers.type) and not answers.null_count:
+        return pa.array(value if len(shed) == len(answers) else written(answers.to_numpy().copy(), shed, value))
+    return patched(answers, shed, typed(value, of_kept, output))
 
 
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
