@@ -37,10 +37,21 @@ from muntin.bench.shed_core import (
     window_error,
 )
 from muntin.bench.shed_fit import Fit
-from muntin.bench.shed_on_spark import CONCEPT, SLIDE, SPARK_BATCHES, UNIFORM, fares_on_spark, rides_on_spark
+from muntin.bench.shed_on_spark import (
+    CLOSING_BATCHES,
+    CLOSING_WARM_UP,
+    CONCEPT,
+    SLIDE,
+    SPARK_BATCHES,
+    UNIFORM,
+    fares_on_spark,
+    means_on_spark,
+    rides_on_spark,
+    slides_on_spark,
+)
 from muntin.bench.shed_overload import Driven, Seen
 from muntin.bench.shed_plot import Picture, draw
-from muntin.bench.steady import EPOCH, Measured, write_tables
+from muntin.bench.steady import EPOCH, Measured, measure, write_tables
 
 
 def small(keys: bool = True, rows: int = 20_000) -> DataSet:
@@ -234,8 +245,39 @@ def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: S
     assert len(routes["uniform"]) < len(routes["normal"]) / 2
 
 
+@pytest.mark.spark
+def test_windows_that_close_on_spark_have_every_group(spark: SparkSession, tmp_path: Path) -> None:
+    data = small()
+    folder = write_tables(tmp_path / "small", slides_on_spark(data))
+    frame = means_on_spark(spark, folder, data, CONCEPT, AT)
+    query = frame.writeStream.format("memory").queryName("closing")
+    query.option("checkpointLocation", str(tmp_path / "memory")).trigger(availableNow=True).start().awaitTermination()
+    told = spark.table("closing").selectExpr("unix_micros(window.end) as end", "key", "answer").toPandas()
+    answers = {end: pd.Series(of["answer"].to_numpy(), index=of["key"]) for end, of in told.groupby("end")}
+    truth = {end: of for end, of in truth_of(data).items() if end < BEGIN + CLOSING_BATCHES * data.slide}
+    assert len(truth) > CLOSING_BATCHES - CLOSING_WARM_UP
+    for end, of_window in truth.items():
+        assert set(answers[end].index) == set(of_window.index)
+        assert window_error(of_window, answers[end]) < 0.1
+    found = measure(frame, tmp_path / "scratch", CLOSING_WARM_UP, lambda _: None)
+    assert len(found.latencies) == CLOSING_BATCHES - CLOSING_WARM_UP
+    assert all(0 < latency <= seconds for latency, seconds in zip(found.latencies, found.seconds, strict=True))
+
+
+def test_window_latency_on_spark_is_of_the_median_batch() -> None:
+    found = records.Closing(small(), AT)
+    for uniform, by_concept in (((0.4, 0.5, 9.0), (0.3, 0.56, 0.1)), ((0.5,), (0.6, 0.9))):
+        found.add(UNIFORM, measured(*uniform))
+        found.add(CONCEPT, measured(*by_concept))
+    told = records.of_closing(found)
+    assert told.ratio == pytest.approx(0.56 / 0.5)
+    assert told.meets is False
+    assert "4 batches" in told.note
+    assert "5 batches" in told.note
+
+
 def measured(*seconds: float) -> Measured:
-    return Measured((100,) * len(seconds), seconds, cast("StreamingQuery", None))
+    return Measured((100,) * len(seconds), seconds, cast("StreamingQuery", None), latencies=seconds)
 
 
 def test_the_fastest_batches_on_spark_are_compared() -> None:

@@ -1,7 +1,8 @@
 """Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 7 to 10).
 
-The latency of a window is from the watermark to its answers, and is taken without an engine. Besides, a stream on Spark
-that is three times as fast as the machine can take.
+The latency of a window is from the watermark to its answers. It is taken without an engine, to see what the methods
+themselves take, and on Spark, as the paper takes it on its engine. Besides, a stream on Spark that is three times as
+fast as the machine can take.
 """
 
 from __future__ import annotations
@@ -19,10 +20,19 @@ from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.shed_core import AT, MEAN, RATES, Compared, drift_of, pane_stage_seconds
 from muntin.bench.shed_fit import SCHEMA, Fit
-from muntin.bench.shed_on_spark import CONCEPT, SPARK_WARM_UP, UNIFORM, fares_on_spark, rides_on_spark
+from muntin.bench.shed_on_spark import (
+    CLOSING_WARM_UP,
+    CONCEPT,
+    SPARK_WARM_UP,
+    UNIFORM,
+    fares_on_spark,
+    means_on_spark,
+    rides_on_spark,
+    slides_on_spark,
+)
 from muntin.bench.shed_overload import capacity, drive
 from muntin.bench.shed_plot import Picture, draw
-from muntin.bench.shed_records import Goals, OnSpark
+from muntin.bench.shed_records import Closing, Goals, OnSpark
 from muntin.bench.steady import write_tables
 from muntin.whole.applied import Applied
 
@@ -55,6 +65,9 @@ class Scale:
     """Of a batch on Spark, which is a slide."""
     spark_rounds: int
     """How often the methods are run in turn there."""
+    closing_rates: tuple[float, ...]
+    """At which windows are closed there, of every data set with many groups."""
+    closing_rounds: int
     seconds: float
     """Of the stream under overload."""
     plain_seconds: float
@@ -74,6 +87,8 @@ FULL = Scale(
     fitted=640_000,
     spark_rows=4_000_000,
     spark_rounds=6,
+    closing_rates=(AT, 0.99),
+    closing_rounds=3,
     seconds=120,
     plain_seconds=120,
 )
@@ -90,6 +105,8 @@ QUICK = Scale(
     fitted=500_000,
     spark_rows=400_000,
     spark_rounds=1,
+    closing_rates=(AT,),
+    closing_rounds=1,
     seconds=50,
     plain_seconds=20,
 )
@@ -112,9 +129,10 @@ class _Bench:
 
     def run(self) -> tuple[list[Record], Draw]:
         on_spark = 1 + sum(1 + 2 * len(self._rates_on_spark(number)) for number in range(self._scale.spark_rounds))
-        self._running.steps(len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + on_spark + 3)
+        closing = len(self._with_many_groups())
+        self._running.steps(len(self._grouped()) + len(self._scalar()) + 2 + 2 + 1 + on_spark + closing + 3)
         records = [*self._drift(), *self._means(), *self._fits(), *self._pane_stage()]
-        records += [*self._on_spark(), *self._overload()]
+        records += [*self._on_spark(), *self._closing(), *self._overload()]
         return records, partial(draw, self._picture)
 
     def _grouped(self) -> list[tuple[Make, Goals]]:
@@ -195,6 +213,25 @@ class _Bench:
     def _rates_on_spark(self, number: int) -> list[float]:
         """Those of a round: the paper's own in all of them, the others in every second one."""
         return [rate for rate in self._scale.rates if rate == AT or number % 2 == 0]
+
+    def _with_many_groups(self) -> list[Make]:
+        return [make for make, goals in self._grouped() if not goals.alike]
+
+    def _closing(self) -> list[Record]:
+        """Windows that close on Spark, at the rates at which uniform shedding has fewest groups left to answer."""
+        running, records = self._running, []
+        for make in self._with_many_groups():
+            data = make()
+            with running.step(f"Spark: {data.title}, windows that close"):
+                folder = write_tables(running.place / data.name.replace(" ", "-"), slides_on_spark(data))
+                found = [Closing(data, rate) for rate in self._scale.closing_rates]
+                for _ in range(self._scale.closing_rounds):
+                    for closing in found:
+                        for method in (UNIFORM, CONCEPT):
+                            query = means_on_spark(running.spark, folder, data, method, closing.rate)
+                            closing.add(method, running.measure(query, CLOSING_WARM_UP))
+            records += [records_of.of_closing(closing) for closing in found]
+        return records
 
     def _overload(self) -> list[Record]:
         """The stream that is shed comes first, while the machine has not been worn by the other."""

@@ -1,8 +1,9 @@
-"""Rides as a stream on Spark, with many rare routes, shed by either method."""
+"""Means by group as streams on Spark, with many rare groups, shed by either method."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.bench.data_sets import MINUTE, TIME, zipf_keys
-from muntin.bench.shed_core import AT
-from muntin.bench.steady import EPOCH, stream
+from muntin.bench.core import slides
+from muntin.bench.data_sets import MINUTE, TIME, DataSet, zipf_keys
+from muntin.bench.shed_core import AT, MEAN
+from muntin.bench.steady import EPOCH, FILES_PER_BATCH, stream
+from muntin.durations import describe
 from muntin.shedding.policy import Method
 
 SPARK_WARM_UP, SPARK_BATCHES = 2, 5
 """Batches that do not count, and all of them."""
+CLOSING_WARM_UP, CLOSING_BATCHES = 4, 14
+"""The same where a window closes with each."""
 SLIDE = 10 * MINUTE
 UNIFORM: Final[Method] = "uniform"
 CONCEPT: Final[Method] = "concept"
@@ -44,3 +49,17 @@ def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None, rat
     query = muntin.over(stream(spark, folder), window, time="ts", watermark="1 second", by="key")
     query = query.agg(fare=A.mean("value"))
     return (query if method is None else query.shed(rate=rate, method=method)).to_df()
+
+
+def slides_on_spark(data: DataSet) -> Iterator[pa.Table]:
+    """Batches of a slide each: in every one but the first the window closes that the one before it has completed."""
+    return (tuples for _, tuples in islice(slides(data), CLOSING_BATCHES))
+
+
+def means_on_spark(spark: SparkSession, folder: Path, data: DataSet, method: Method, rate: float) -> DataFrame:
+    """The query of the benchmark without an engine, over such batches."""
+    schema = spark.read.parquet(str(folder)).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(folder))
+    window = W.sliding(describe(data.size), describe(data.slide))
+    query = muntin.over(frame, window, time="time", watermark="1 second", by=list(data.keys))
+    return query.agg(answer=MEAN).shed(rate=rate, method=method).to_df()

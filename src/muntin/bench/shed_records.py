@@ -271,6 +271,43 @@ def _batches(name: str, rows: int, ours: Measured, theirs: Measured, theirs_is: 
     )
 
 
+@dataclass
+class Closing:
+    """Batches of a data set on Spark, with each of which a window closes, shed by either method at one rate."""
+
+    data: DataSet
+    rate: float
+    shed: dict[Method, Measured] = field(default_factory=dict)
+
+    def add(self, method: Method, measured: Measured) -> None:
+        self.shed[method] = self.shed[method] + measured if method in self.shed else measured
+
+    def seconds(self, method: Method) -> float:
+        """Of the median batch: one that the machine disturbed does not count."""
+        return float(np.median(self.shed[method].latencies))
+
+
+def of_closing(found: Closing) -> Record:
+    """Figure 8, as the paper takes it: on the engine, from the watermark until the result is at the next operator."""
+    uniform, concept = found.seconds("uniform"), found.seconds("concept")
+    return Record(
+        name=f"Spark, {_title(found.data)}: window latency at {found.rate:.0%}, concept-driven by uniform",
+        rows_per_s=None,
+        baseline=uniform * 1e3,
+        ratio=concept / uniform,
+        target=AS_FAST,
+        better="lower",
+        baseline_name="ms uniform",
+        note=f"{_closed('uniform', found)}; {_closed('concept', found)}",
+    )
+
+
+def _closed(method: Method, found: Closing) -> str:
+    latencies = found.shed[method].latencies
+    told = f"{ms(found.seconds(method))}, 95th percentile {ms(float(np.percentile(latencies, 95)))}"
+    return f"{method}: {told}, {len(latencies)} batches"
+
+
 def of_drift(data: DataSet, drift: Drift) -> Record:
     """Figure 2."""
     return Record(

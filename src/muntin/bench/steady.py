@@ -99,10 +99,13 @@ class Measured:
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     query: StreamingQuery
+    latencies: tuple[float, ...] = ()
+    """Of these, the seconds from when rows and watermark are there until the results are at the sink."""
 
     def __add__(self, later: Measured) -> Measured:
         """The batches of both."""
-        return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query)
+        latencies = self.latencies + later.latencies
+        return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query, latencies)
 
     @property
     def rates(self) -> list[float]:
@@ -132,6 +135,7 @@ def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str],
         rows=tuple(report["numInputRows"] for report in reports),
         seconds=tuple(report["durationMs"]["triggerExecution"] / 1000 for report in reports),
         query=query,
+        latencies=tuple(report["durationMs"]["addBatch"] / 1000 for report in reports),
     )
 
 
