@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,13 +125,14 @@ class Measured:
 
 def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None]) -> Measured:
     """Run the stream to its end; the first `warm_up` batches with rows do not count, nor do those without."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    writer = frame.writeStream.format("noop").option("checkpointLocation", str(scratch / "checkpoint"))
+    scratch.mkdir(parents=True, exist_ok=True)
+    checkpoint = tempfile.mkdtemp(dir=scratch)  # a new one: Spark may still write to that of a query that has ended
+    writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     while not query.awaitTermination(1):
         tick(f"batch {len(query.recentProgress)}")
     reports = [each for each in query.recentProgress if each["numInputRows"] > 0][warm_up:]
-    shutil.rmtree(scratch / "checkpoint", ignore_errors=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
     return Measured(
         rows=tuple(report["numInputRows"] for report in reports),
         seconds=tuple(report["durationMs"]["triggerExecution"] / 1000 for report in reports),
