@@ -255,7 +255,7 @@ def test_windows_that_close_on_spark_have_every_group(spark: SparkSession, tmp_p
     told = spark.table("closing").selectExpr("unix_micros(window.end) as end", "key", "answer").toPandas()
     answers = {end: pd.Series(of["answer"].to_numpy(), index=of["key"]) for end, of in told.groupby("end")}
     truth = {end: of for end, of in truth_of(data).items() if end < BEGIN + CLOSING_BATCHES * data.slide}
-    assert len(truth) > CLOSING_BATCHES - CLOSING_WARM_UP
+    assert len(truth) > CLOSING_BATCHES // 2
     for end, of_window in truth.items():
         assert set(answers[end].index) == set(of_window.index)
         assert window_error(of_window, answers[end]) < 0.1
@@ -264,16 +264,18 @@ def test_windows_that_close_on_spark_have_every_group(spark: SparkSession, tmp_p
     assert all(0 < latency <= seconds for latency, seconds in zip(found.latencies, found.seconds, strict=True))
 
 
-def test_window_latency_on_spark_is_of_the_median_batch() -> None:
+def test_window_latency_on_spark_is_of_the_faster_half_of_the_batches() -> None:
     found = records.Closing(small(), AT)
-    for uniform, by_concept in (((0.4, 0.5, 9.0), (0.3, 0.56, 0.1)), ((0.5,), (0.6, 0.9))):
+    for uniform, by_concept in (((0.4, 0.6, 9.0), (0.3, 0.56, 1.0)), ((0.7,), (0.79, 0.9))):
         found.add(UNIFORM, measured(*uniform))
         found.add(CONCEPT, measured(*by_concept))
     told = records.of_closing(found)
-    assert told.ratio == pytest.approx(0.56 / 0.5)
-    assert told.meets is False
+    assert told.ratio == pytest.approx(((0.3 + 0.56 + 0.79) / 3) / 0.5)
+    assert told.meets is True
     assert "4 batches" in told.note
     assert "5 batches" in told.note
+    found.shed[UNIFORM] = measured(0.4, 0.45, 9.0)
+    assert records.of_closing(found).meets is False
 
 
 def measured(*seconds: float) -> Measured:

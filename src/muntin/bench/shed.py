@@ -88,7 +88,7 @@ FULL = Scale(
     spark_rows=4_000_000,
     spark_rounds=6,
     closing_rates=(AT, 0.99),
-    closing_rounds=3,
+    closing_rounds=5,
     seconds=120,
     plain_seconds=120,
 )

@@ -23,7 +23,7 @@ from muntin.shedding.policy import Method
 
 SPARK_WARM_UP, SPARK_BATCHES = 2, 5
 """Batches that do not count, and all of them."""
-CLOSING_WARM_UP, CLOSING_BATCHES = 4, 14
+CLOSING_WARM_UP, CLOSING_BATCHES = 2, 12
 """The same where a window closes with each."""
 SLIDE = 10 * MINUTE
 UNIFORM: Final[Method] = "uniform"

@@ -283,8 +283,13 @@ class Closing:
         self.shed[method] = self.shed[method] + measured if method in self.shed else measured
 
     def seconds(self, method: Method) -> float:
-        """Of the median batch: one that the machine disturbed does not count."""
-        return float(np.median(self.shed[method].latencies))
+        """On average, of the faster half: what the machine does besides makes the others slow.
+
+        A method against itself, in five rounds, comes to 1 within 0.02 (one standard deviation), by this; by the
+        median it is 0.04.
+        """
+        latencies = np.sort(self.shed[method].latencies)
+        return float(np.mean(latencies[: -(-len(latencies) // 2)]))
 
 
 def of_closing(found: Closing) -> Record:
