@@ -68,6 +68,7 @@ class Scale:
     closing_rates: tuple[float, ...]
     """At which windows are closed there, of every data set with many groups."""
     closing_rounds: int
+    """How often the methods are run in turn for that."""
     seconds: float
     """Of the stream under overload."""
     plain_seconds: float

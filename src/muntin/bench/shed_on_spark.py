@@ -17,7 +17,7 @@ from muntin import windows as W
 from muntin.bench.core import slides
 from muntin.bench.data_sets import MINUTE, TIME, DataSet, zipf_keys
 from muntin.bench.shed_core import AT, MEAN
-from muntin.bench.steady import EPOCH, FILES_PER_BATCH, stream
+from muntin.bench.steady import EPOCH, stream
 from muntin.durations import describe
 from muntin.shedding.policy import Method
 
@@ -58,8 +58,7 @@ def slides_on_spark(data: DataSet) -> Iterator[pa.Table]:
 
 def means_on_spark(spark: SparkSession, folder: Path, data: DataSet, method: Method, rate: float) -> DataFrame:
     """The query of the benchmark without an engine, over such batches."""
-    schema = spark.read.parquet(str(folder)).schema
-    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(folder))
+    frame = stream(spark, folder, spark.read.parquet(str(folder)).schema)
     window = W.sliding(describe(data.size), describe(data.slide))
     query = muntin.over(frame, window, time="time", watermark="1 second", by=list(data.keys))
     return query.agg(answer=MEAN).shed(rate=rate, method=method).to_df()

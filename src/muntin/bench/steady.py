@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from muntin.arrays import Array
 
@@ -88,8 +89,8 @@ def _write(path: Path, times: Array, keys: Array, values: Array) -> None:
     pq.write_table(pa.table(columns), path, compression="lz4")
 
 
-def stream(spark: SparkSession, folder: Path) -> DataFrame:
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", FILES_PER_BATCH)
+def stream(spark: SparkSession, folder: Path, schema: str | StructType = SCHEMA) -> DataFrame:
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH)
     return reader.parquet(str(folder))
 
 
