@@ -285,8 +285,8 @@ class Closing:
     def seconds(self, method: Method) -> float:
         """On average, of the faster half: what the machine does besides makes the others slow.
 
-        A method against itself, in five rounds, comes to 1 within 0.02 (one standard deviation), by this; by the
-        median it is 0.04.
+        The methods differ by a few milliseconds of hundreds, and one against itself differs less by this than by the
+        median.
         """
         latencies = np.sort(self.shed[method].latencies)
         return float(np.mean(latencies[: -(-len(latencies) // 2)]))
