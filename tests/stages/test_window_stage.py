@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -241,3 +242,30 @@ def test_a_long_run_keeps_a_bounded_state(in_order: bool) -> None:
     assert max(sizes[300:]) <= max(sizes[:300]) + 1000  # header numbers grow by a digit
     assert stream.total("panes") <= 64 + 60
     assert stream.total("total_rows") == 1800
+
+
+EXACT = ["count", "sum_n", "mean_n", "min_x", "max_x", "first_x", "argmax_x_by_w", "median_x", "distinct_x"]
+ROUNDED = ["sum_x", "mean_x", "stddev_pop"]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(-15, 30), st.sampled_from("abcd"), st.integers(-30, 30)), max_size=8),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_a_cold_worker_differs_from_a_warm_one_by_rounding_alone(drawn: list[list[tuple[int, str, int]]]) -> None:
+    plan = make_plan([sliding(24, 3)], ("k",), EXACT + ROUNDED, streaming=True)
+    warm, cold, watermark = Stream(plan), Stream(plan), 0
+    with patch.object(store, "FANOUT", 2):
+        for batch in [*drawn, []]:
+            rows = [row(watermark + t, k=k, x=tenths / 10, n=tenths) for t, k, tenths in batch]
+            watermark += 10 if batch else 100
+            cold.cache = HotCache(capacity=1)
+            ((ours,), _), ((theirs,), _) = warm.batch(rows, watermark), cold.batch(rows, watermark)
+            assert [place for place, _ in ours] == [place for place, _ in theirs]
+            for (_, one), (_, other) in zip(ours, theirs, strict=True):
+                assert all(repr(one[name]) == repr(other[name]) for name in EXACT)
+                assert all(math.isclose(one[name], other[name], rel_tol=1e-13, abs_tol=1e-13) for name in ROUNDED)

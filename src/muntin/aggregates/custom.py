@@ -90,6 +90,7 @@ class CustomPartial(Partial):
     commutative: bool
     lift_function: Callable[..., Any]
     combine_function: Callable[[Any, Any], Any]
+    rounds = True  # the user's function may add floats
 
     @property
     def fields(self) -> tuple[Field, ...]:

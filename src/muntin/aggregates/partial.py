@@ -33,6 +33,8 @@ class Partial(ABC):
     """The boolean column that says which tuples count, if not all of them."""
     of_shed: ClassVar[bool] = False
     """Whether there is something to keep only where tuples were shed."""
+    rounds: ClassVar[bool] = False
+    """Whether combining rounds, so that the last bits depend on the order in which panes are combined."""
 
     @property
     @abstractmethod
@@ -104,6 +106,8 @@ class ColumnPartial(Partial):
 @dataclass(frozen=True)
 class FloatSum(ColumnPartial):
     """The sum of a floating column, in double precision as Spark's."""
+
+    rounds = True
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -193,6 +197,8 @@ class Moments(ColumnPartial):
 
     Sums of squares would cancel catastrophically for values far from zero; deviations from the mean do not.
     """
+
+    rounds = True
 
     @property
     def fields(self) -> tuple[Field, ...]:

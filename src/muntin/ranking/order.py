@@ -3,6 +3,9 @@
 Groups are compared by the value of one aggregate, in Spark's order: NaN is larger than all numbers. A group without a
 value comes last, whichever direction is asked for. Groups that are equal go by their keys, column by column and
 ascending, as Spark sorts them (nulls first): so the order depends on neither shards nor arrival.
+
+The last bits of a floating sum depend on the order in which panes are combined, and that may differ when a batch is
+replayed by another worker. So values that rounding alone could have set apart count as equal, and no replay swaps them.
 """
 
 from __future__ import annotations
@@ -16,11 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates import values
-from muntin.arrays import BoolArray, Int64Array, positions_in_runs, run_numbers, run_starts, stable_order
+from muntin.aggregates.least import Least
+from muntin.arrays import BoolArray, Float64Array, Int64Array, positions_in_runs, run_numbers, run_starts, stable_order
 from muntin.panes.keys import normalised
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
+
+NEARLY_EQUAL = 2.0**-40
+"""Sums whose relative difference is smaller than this, about 1e-12, are ties. Rounding stays far below it."""
+NEARLY_ZERO = 2.0**-48
+"""So are those that differ by less than this share of the window's largest: they may be what cancelling left."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Ordered:
     """Where each window begins in that."""
     tie: Int64Array
     """Of each row, as it was given: its place in the order of keys."""
+    value: Int64Array
+    """Of each row, as it was given: an integer that is smaller the better its value is, equal for ties."""
 
     @property
     def rank(self) -> Int64Array:
@@ -51,10 +62,42 @@ def ordered(plan: Plan, batch: pa.RecordBatch) -> Ordered:
     assert plan.top is not None
     start, end = bounds(batch)
     model = models(plan, batch)
-    value, null = place_keys(batch.column(plan.top.by), plan.top.descending)
+    column = batch.column(plan.top.by)
+    value, null = place_keys(column, plan.top.descending)
+    window = (null.astype(np.int64), model, start, end)
+    if pa.types.is_floating(column.type) and is_rounded(plan):
+        value = without_near_ties(value, values.numbers(column), *window)
     tie = tie_order([batch.column(key) for key in plan.keys], batch.num_rows)
-    rows = stable_order(tie, value, null.astype(np.int64), model, start, end)
-    return Ordered(rows, run_starts(end[rows], start[rows], model[rows]), tie)
+    rows = stable_order(tie, value, *window)
+    return Ordered(rows, run_starts(end[rows], start[rows], model[rows]), tie, value)
+
+
+def is_rounded(plan: Plan) -> bool:
+    """Whether groups are compared by a value that was added up, rather than one of the data."""
+    assert plan.top is not None
+    (bound,) = (output.bound for output in plan.outputs if output.name == plan.top.by)
+    if plan.quality_type is not None:  # estimates are added up, too, but for extremes
+        return not any(isinstance(partial, Least) for partial in bound.partials) and bound.whole is None
+    return any(partial.rounds for partial in bound.partials)
+
+
+def without_near_ties(keys: Int64Array, numbers: Float64Array, *window: Int64Array) -> Int64Array:
+    """Order keys in which nearly equal neighbours within a window have the key of the first of them."""
+    if not len(keys):
+        return keys
+    order = stable_order(keys, *window)
+    is_finite = np.isfinite(numbers[order])
+    finite = np.where(is_finite, numbers[order], 0.0)
+    windows = run_starts(*(column[order] for column in window))
+    largest = np.maximum.reduceat(np.abs(finite), windows).repeat(np.diff(windows, append=len(order)))
+    allowed = NEARLY_EQUAL * np.maximum(np.abs(finite[:-1]), np.abs(finite[1:])) + NEARLY_ZERO * largest[1:]
+    near = (np.abs(finite[1:] - finite[:-1]) <= allowed) & is_finite[1:] & is_finite[:-1]
+    first = np.concatenate([[True], ~near])  # of neighbours that are nearly equal
+    first[windows] = True
+    starts = np.flatnonzero(first)
+    merged = np.empty_like(keys)
+    merged[order] = keys[order][starts][run_numbers(starts, len(keys))]
+    return merged
 
 
 def best(plan: Plan, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ LAST = np.iinfo(np.int64).max
 
 def places(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
     """The best and the worst place of each group among all groups of its window, for the rows as they were given."""
-    best, worst = intervals(plan, batch)
+    best, worst = intervals(plan, batch, found)
     window = found.window
     surely_behind = _count_before(window, found.tie, worst, best)
     # A group with an interval is not behind itself.
@@ -38,7 +38,7 @@ def places(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Arra
     return surely_behind + 1, maybe_behind + 1
 
 
-def intervals(plan: Plan, batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
+def intervals(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
     """The best and the worst value that each group may have, as integers that are smaller the better a value is."""
     assert plan.top is not None
     column = batch.column(plan.top.by)
@@ -52,6 +52,8 @@ def intervals(plan: Plan, batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array
     else:  # nothing is known of estimates that have no interval
         sides = (pa.nulls(len(column), column.type),) * 2
     point, null = place_keys(column, plan.top.descending)
+    if pa.types.is_floating(batch.column(plan.top.by).type):
+        point = found.value  # in which near ties are equal
     best = _bound(sides[0], point, certain, plan.top.descending, FIRST)
     worst = _bound(sides[1], point, certain, plan.top.descending, LAST - 1)
     # An answer that is certain to be null is the last; an estimate that found nothing may be anything.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from time import perf_counter_ns
 
 import numpy as np
@@ -133,7 +132,8 @@ class WindowStage:
         """The panes that arrived in time as one table, the counts, and the rows that came too late."""
         tables, rows, late_rows, bad_rows, outside_rows, shed_rows = [], 0, 0, 0, 0, 0
         late: list[pa.RecordBatch] = []
-        for each in sorted(arrived, key=attrgetter("latest")):  # then they mostly are in order as they are
+        # By time they mostly are in order as they are; by content, too, so that a replay adds in the same order.
+        for each in sorted(arrived, key=lambda each: (each.latest, each.panes or b"")):
             rows += each.rows
             bad_rows += each.bad_rows
             outside_rows += each.outside_rows
