@@ -47,7 +47,9 @@ def opened_base(path: str, make: bool) -> Iterator[int]:
 
     One that others could write to may hold what they made, or ours under other names: nothing in it is used any more.
     """
-    with _real(path, None, make) as (folder, mode):
+    folder = _open(path, None, make)
+    try:
+        mode = _mode_of_ours(folder)
         if mode & _OTHERS_CAN_WRITE:
             remove_queries(folder)
         if mode != _OURS_ALONE:
@@ -55,17 +57,23 @@ def opened_base(path: str, make: bool) -> Iterator[int]:
         if mode & _OTHERS_CAN_WRITE:
             remove_queries(folder)  # what came in between
         yield folder
+    finally:
+        os.close(folder)
 
 
 @contextmanager
 def opened(name: str, at: int, make: bool) -> Iterator[int]:
     """A folder in one of ours; made if it is missing, where that is wanted."""
-    with _real(name, at, make) as (folder, mode):
+    folder = _open(name, at, make)
+    try:
+        mode = _mode_of_ours(folder)
         if mode & _OTHERS_CAN_WRITE:
             raise PermissionError(f"Others can write to {name}.")
         if mode != _OURS_ALONE:
             os.fchmod(folder, _OURS_ALONE)
         yield folder
+    finally:
+        os.close(folder)
 
 
 def own_names(folder: int, pattern: Pattern[str]) -> list[str]:
@@ -76,10 +84,10 @@ def read(folder: int, name: str, most: int) -> bytes:
     """A file of no more than so many bytes."""
     file = os.open(name, os.O_RDONLY | _NO_LINK | _NO_WAIT, dir_fd=folder)
     try:
-        if _about_file(file).st_size > most:
+        size = _about_file(file).st_size
+        if size > most:
             raise OSError(f"{name} has more than {most} bytes.")
-        with os.fdopen(file, "rb", buffering=0, closefd=False) as content:
-            return content.read()
+        return os.read(file, size)
     finally:
         os.close(file)
 
@@ -126,10 +134,10 @@ def remove_queries(base: int) -> None:
 def remove_query(base: int, query: str) -> None:
     """Remove the folder of a query with all that we made in it; it stays if there is anything else."""
     with suppress(OSError):
-        with _real(query, base) as (folder, _):
+        with _to_empty(query, base) as folder:
             for part in own_names(folder, PART):
                 with suppress(OSError):
-                    with _real(part, folder) as (files, _):
+                    with _to_empty(part, folder) as files:
                         for file in own_names(files, FILE):
                             delete(files, file)
                     os.rmdir(part, dir_fd=folder)
@@ -142,23 +150,33 @@ def delete(folder: int, name: str) -> None:
 
 
 @contextmanager
-def _real(name: str, at: int | None, make: bool = False) -> Iterator[tuple[int, int]]:
-    """A folder that is no link and belongs to us, and its mode."""
+def _to_empty(name: str, at: int) -> Iterator[int]:
+    """A folder of ours, whoever can write to it."""
+    folder = _open(name, at, make=False)
     try:
-        folder = os.open(name, _FOLDER, dir_fd=at)
+        _mode_of_ours(folder)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open(name: str, at: int | None, make: bool) -> int:
+    """A folder that is no link."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=at)
     except FileNotFoundError:
         if not make:
             raise
-        with suppress(FileExistsError):
-            os.mkdir(name, _OURS_ALONE, dir_fd=at)
-        folder = os.open(name, _FOLDER, dir_fd=at)
-    try:
-        about = os.fstat(folder)
-        if about.st_uid != os.geteuid():
-            raise PermissionError(f"{name} belongs to somebody else.")
-        yield folder, about.st_mode & 0o777
-    finally:
-        os.close(folder)
+    with suppress(FileExistsError):
+        os.mkdir(name, _OURS_ALONE, dir_fd=at)
+    return os.open(name, _FOLDER, dir_fd=at)
+
+
+def _mode_of_ours(folder: int) -> int:
+    about = os.fstat(folder)
+    if about.st_uid != os.geteuid():
+        raise PermissionError("This folder belongs to somebody else.")
+    return about.st_mode & 0o777
 
 
 def _about_file(file: int) -> os.stat_result:
