@@ -17,6 +17,7 @@ from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
+from muntin.host.folder import HERE, HostFolder
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
 from muntin.panes.marks import Marks
@@ -73,6 +74,8 @@ class Plan:
     """How windows are spread over workers."""
     worker: Worker | None = None
     """Which of the active workers this is the plan of, if it is of one: then `windows` are its own."""
+    host: HostFolder = HERE
+    """Where copies and notes are kept on the hosts of the workers, if at all."""
 
     @classmethod
     def make(

@@ -20,7 +20,6 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.bench.data_sets import BEGIN, TIME, DataSet
-from muntin.panes.copies import forget
 from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.values import MemoryState
 from muntin.plan import Plan
@@ -40,7 +39,7 @@ class Core:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._query = f"bench-{uuid.uuid4().hex}"
+        self._query = uuid.uuid4().hex
         self._state = MemoryState()
         self._cache = HotCache(capacity=1)
         self._watermark = 0
@@ -90,7 +89,7 @@ class Core:
 
     def forget(self) -> None:
         """Remove the copies of the state on the host."""
-        forget(self._query)
+        self._plan.host.forget(self._query)
 
 
 def plan_of(

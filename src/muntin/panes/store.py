@@ -20,6 +20,7 @@ import numpy as np
 from muntin.arrays import BoolArray, Int64Array
 from muntin.chunks.store import Chunk, ChunkStore
 from muntin.errors import StateError
+from muntin.host.folder import HostFolder
 from muntin.panes import packed
 from muntin.panes.copies import LocalCopies
 from muntin.panes.marks import Marks
@@ -136,10 +137,10 @@ class HotCache:
         self._entries.move_to_end((query, shard))
         return entry[1:]
 
-    def release_moved(self) -> None:
+    def release_moved(self, host: HostFolder) -> None:
         """Give up what other workers of the host have now: of one shard, one copy is enough."""
         for query, shard in {*self._entries, *self._chunks, *self._windows}:
-            if LocalCopies(query, shard).is_elsewhere():
+            if LocalCopies(query, shard, host).is_elsewhere():
                 self._entries.pop((query, shard), None)
                 self._chunks.pop((query, shard), None)
                 self._windows.pop((query, shard), None)
@@ -171,7 +172,7 @@ class PaneStore:
         self._shard = shard
         self._backend = backend
         self._cache = cache
-        self._values = StateValues(backend, query, shard)
+        self._values = StateValues(backend, query, shard, plan.host)
         self.header = self._read_header()
         self.cache_hit = False
 
@@ -254,8 +255,8 @@ class PaneStore:
         self._backend.write_header(header.encode())
         if table is not None and self._fits_budget(table, marks):
             self._cache.put(self._query, self._shard, header.version, table, samples)
-        LocalCopies(self._query, self._shard).claim()
-        self._cache.release_moved()
+        LocalCopies(self._query, self._shard, self._plan.host).claim()
+        self._cache.release_moved(self._plan.host)
         self.header = header
         return header
 

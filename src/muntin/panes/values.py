@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from muntin.errors import StateError
+from muntin.host.folder import HERE, HostFolder
 from muntin.panes.copies import LocalCopies
 
 COPIED_BYTES = 1 << 18
@@ -58,10 +59,10 @@ class MemoryState:
 class StateValues:
     """A name is never used twice, so a copy is either what the state holds or of no use."""
 
-    def __init__(self, backend: StateBackend, query: str, shard: int) -> None:
+    def __init__(self, backend: StateBackend, query: str, shard: int, host: HostFolder = HERE) -> None:
         self._backend = backend
         self._shard = shard
-        self._copies = LocalCopies(query, shard)
+        self._copies = LocalCopies(query, shard, host)
 
     def write(self, name: str, value: bytes) -> None:
         for part, at in _parts(name, len(value)):
@@ -71,7 +72,7 @@ class StateValues:
 
     def read(self, name: str, size: int, unpack: Callable[[bytes], Read]) -> Read:
         """The value of that size, unpacked; `unpack` raises a StateError if it is damaged."""
-        copy = self._copies.read(name)
+        copy = self._copies.read(name, size)
         if copy is not None:
             with suppress(StateError):  # a damaged copy: the state has the original
                 return unpack(copy)

@@ -81,9 +81,10 @@ def _growth(batches: Sequence[Batch], starts: Sequence[float]) -> float:
     lately = batches[-LATELY:]
     rows = [batch.rows for batch in lately if batch.rows is not None]
     since = starts[-2] - starts[-2 - len(lately)] if len(batches) > len(lately) else 0.0
-    if len(rows) < len(lately) or not rows[-1] or since <= 0:
+    lasted = starts[-1] - starts[-2]
+    if len(rows) < len(lately) or not rows[-1] or since <= 0 or lasted <= 0:  # clocks are set back at times
         return 1.0
-    input_rate, processed_rate = sum(rows) / since, rows[-1] / (starts[-1] - starts[-2])
+    input_rate, processed_rate = sum(rows) / since, rows[-1] / lasted
     return max(input_rate / processed_rate, 1.0)
 
 

@@ -13,16 +13,15 @@ on what they heard with their own host. That is known a batch later than what a 
 from __future__ import annotations
 
 import json
-import os
+import re
 import socket
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
-from muntin.panes.copies import is_ours, private_folder
+from muntin.host.folder import HERE, HostFolder, QueryFolder
 from muntin.shedding.controller import Batch, next_rate
+from muntin.shedding.notes import MOST_BYTES, done_tasks, durations, how_long, started_batch
 
 LOOK_BACK = 8
 """How many batches are looked at."""
@@ -31,39 +30,34 @@ TOLD = 3
 STARTING = 10.0
 """So many seconds of the first batch do not count: then workers are started, and everything is slow once."""
 
+_NOTE = re.compile("(start|done|heard)-(?P<batch>[0-9]+)")
+
 
 class HostLoad:
-    """The notes of one query on this host, for one batch. Nothing here may fail a batch: then nothing is shed."""
+    """The notes of one query on this host, for one batch. Nothing here may fail a batch: then nothing is shed.
 
-    def __init__(self, query: str, batch: int) -> None:
-        self._folder = private_folder(query, "load")
+    A note may hold anything: what a task that was killed left of it, or what was never ours.
+    """
+
+    def __init__(self, query: str, batch: int, host: HostFolder = HERE) -> None:
+        self._folder = QueryFolder(host, query, "load")
+        self._host = f"{socket.gethostname()}:{host.path}"
         self._batch = batch
 
     def rate(self, target: float) -> float:
         """The share that this batch sheds: decided once, by whoever comes first."""
-        place = self._note("start", self._batch)
-        with suppress(OSError):
-            if not is_ours(self._folder):
-                return 0.0
-        if not place.exists():
+        started = started_batch(self._read("start", self._batch))
+        if started is None:
             now = time.time()
             rate = self._next_rate(target, now)
-            with suppress(OSError):
-                is_first = not any(self._folder.glob("start-*"))
-                unfinished = place.with_name(f"{os.getpid()}.{place.name}")
-                unfinished.write_text(json.dumps([now, rate, is_first]))
-                with suppress(FileExistsError):
-                    os.link(unfinished, place)
-                unfinished.unlink()
-                self._forget()
-        started = _read(place)
-        return float(started[0][1]) if started else 0.0
+            is_first = not any(name.startswith("start-") for name in self._forget())
+            self._folder.create(_note("start", self._batch), json.dumps([now, rate, is_first]).encode())
+            started = started_batch(self._read("start", self._batch))
+        return 0.0 if started is None else started.rate
 
     def done(self, latest: int | None = None, rows: int = 0) -> None:
         """A task is done: this was the latest event time that it saw, in microseconds, and so many rows came in."""
-        line = json.dumps([time.time(), None if latest is None else latest / 1e6, rows])
-        with suppress(OSError), self._note("done", self._batch).open("a") as notes:
-            notes.write(line + "\n")
+        self._add("done", self._batch, [time.time(), None if latest is None else latest / 1e6, rows])
 
     def told(self) -> bytes:
         """What other hosts should know: how long the last batches took this one."""
@@ -73,17 +67,12 @@ class HostLoad:
     def hear(self, told: Iterable[bytes]) -> None:
         """Leave a note on how long batches took other hosts."""
         longest: dict[int, float] = {}
-        with suppress(ValueError, TypeError):
-            for host, took in map(json.loads, set(told)):
-                for number, seconds in took if host != self._host else ():
-                    longest[number] = max(longest.get(number, 0.0), float(seconds))
+        for host, took in map(how_long, set(told)):
+            for number, seconds in took.items() if host != self._host else ():
+                if self._batch - LOOK_BACK <= number < self._batch:
+                    longest[number] = max(longest.get(number, 0.0), seconds)
         for number, seconds in longest.items():
-            with suppress(OSError), self._note("heard", number).open("a") as notes:
-                notes.write(json.dumps([seconds]) + "\n")
-
-    @property
-    def _host(self) -> str:
-        return f"{socket.gethostname()}:{self._folder}"
+            self._add("heard", number, [seconds])
 
     def _next_rate(self, target: float, now: float) -> float:
         """By the last batch that all hosts have told of, so that they come to the same; alone, a host knows the last.
@@ -92,10 +81,9 @@ class HostLoad:
         """
         batches, heard = self._history(), []
         for number, batch in batches.items():
-            if notes := _read(self._note("heard", number)):
+            if took := durations(self._read("heard", number)):
                 heard.append(number)
-                took = max(each[0] for each in notes)
-                batches[number] = replace(batch, finished=max(batch.finished, batch.started + took))
+                batches[number] = replace(batch, finished=max(batch.finished, batch.started + max(took)))
         until = max(heard, default=self._batch)
         known = [batch for number, batch in batches.items() if number <= until]
         since = [batch for number, batch in batches.items() if number > until]
@@ -106,26 +94,31 @@ class HostLoad:
     def _history(self) -> dict[int, Batch]:
         """The batches before this one, by their numbers, as this host saw them."""
         found = {}
-        for number in range(self._batch - LOOK_BACK, self._batch):
-            started, done = _read(self._note("start", number)), _read(self._note("done", number))
-            if started and done:
-                ((begun, rate, is_first),) = started
-                finished = max(each[0] for each in done) - (STARTING if is_first else 0.0)
-                latest = max((each[1] for each in done if each[1] is not None), default=None)
-                rows = sum(int(each[2]) for each in done)
-                found[number] = Batch(begun, max(begun, finished), latest, rate, rows)
+        for number in range(max(self._batch - LOOK_BACK, 0), self._batch):
+            started, done = started_batch(self._read("start", number)), done_tasks(self._read("done", number))
+            if started is not None and done:
+                finished = max(task.at for task in done) - (STARTING if started.is_first else 0.0)
+                latest = max((task.latest for task in done if task.latest is not None), default=None)
+                rows = sum(task.rows for task in done)
+                found[number] = Batch(started.at, max(started.at, finished), latest, started.rate, rows)
         return found
 
-    def _forget(self) -> None:
-        for kind in ("start", "done", "heard"):
-            self._note(kind, self._batch - 2 * LOOK_BACK).unlink(missing_ok=True)
+    def _forget(self) -> list[str]:
+        """The names of notes, without those of long ago, which are removed."""
+        names = self._folder.names()
+        for name in names:
+            note = _NOTE.match(name)
+            if note is not None and int(note["batch"]) <= self._batch - 2 * LOOK_BACK:
+                self._folder.delete(name)
+        return names
 
-    def _note(self, kind: str, batch: int) -> Path:
-        return self._folder / f"{kind}-{batch}"
+    def _read(self, kind: str, batch: int) -> bytes:
+        """A note; nothing where there is none."""
+        return self._folder.read(_note(kind, batch), MOST_BYTES) or b""
+
+    def _add(self, kind: str, batch: int, line: list[float | None]) -> None:
+        self._folder.append(_note(kind, batch), json.dumps(line).encode() + b"\n")
 
 
-def _read(place: Path) -> list[list[float]]:
-    """The lines of a note; of one that is missing or damaged, none."""
-    with suppress(OSError, ValueError):
-        return [json.loads(line) for line in place.read_text().splitlines()]
-    return []
+def _note(kind: str, batch: int) -> str:
+    return f"{kind}-{batch}"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import uuid
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from muntin.panes.copies import forget
 from muntin.plan import Plan
 from muntin.query import Query
 from muntin.ranking.merged import ranked_schema
-from muntin.spark import session
+from muntin.spark import local_files, session
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.ranked import ranked
@@ -33,6 +32,8 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     workers = query.workers(partial(session.most_workers, spark))
     partitions, shards = _partitions(query, workers, session.partitions(spark))
     plan = query.plan(shard_ids(partitions, shards), workers)
+    if query.source.streaming:
+        plan = replace(plan, host=local_files.host_folder(spark, identity))
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
     inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
@@ -43,7 +44,6 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
     if query.source.streaming:
-        atexit.register(forget, identity)
         staged = panes.transformWithStateInPandas(
             ShardProcessor(plan, identity, finish),
             outputStructType=STAGED,

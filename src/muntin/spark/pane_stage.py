@@ -71,7 +71,7 @@ def host_load(plan: Plan, query: str) -> HostLoad | None:
         return None
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty(_BATCH)
-    return None if batch is None else HostLoad(query, int(batch))
+    return None if batch is None else HostLoad(query, int(batch), plan.host)
 
 
 _BATCH = "streaming.sql.batchId"

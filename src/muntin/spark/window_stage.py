@@ -13,6 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from muntin.errors import StateError
 from muntin.panes.store import HotCache, PaneStore
 from muntin.plan import Plan
+from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import keep_freed_memory
 from muntin.spark.metrics import metric_fields, metric_values
 from muntin.spark.pane_stage import host_load
@@ -62,6 +63,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         keep_freed_memory()
+        note_this_stream(self._plan, self._query)
         self._handle = handle
         self._state = _SparkState(handle)
 
