@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.decomposable import CountAggregate
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
+from muntin.description import Description, description
 from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
@@ -264,3 +265,8 @@ class Plan:
     def fingerprint(self) -> str:
         """Changes whenever state of one query would mean something else to the other."""
         return fingerprint(self)
+
+    @cached_property
+    def description(self) -> Description:
+        """What the fingerprint covers, so that differences can be told."""
+        return description(self)

@@ -20,6 +20,7 @@ from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Method, Shedding
+from muntin.shown import query_shown
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 from muntin.workers import choice
@@ -55,7 +56,7 @@ class Filters:
         return Filters({**self.columns, name: condition}), name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query:
     """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
 
@@ -77,6 +78,9 @@ class Query:
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
 
+    def __repr__(self) -> str:
+        return query_shown(self)
+
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
         if not named:
@@ -94,7 +98,8 @@ class Query:
                 check_column(self.source, column, f"{name}'s column")
             filters, where = filters.add(aggregate.where, self.source)
             try:
-                bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
+                found = aggregate.bind(self.source.types, where, self.source.types[self.time])
+                bound[name] = replace(found, written=repr(aggregate))
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
         query = replace(self, aggregates=bound, filters=filters)

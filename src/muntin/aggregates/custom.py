@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -171,7 +171,7 @@ def as_numpy(array: pa.Array) -> Array:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CustomAggregate(Aggregate):
     lift: Callable[..., Any]
     combine: Callable[[Any, Any], Any]
@@ -180,6 +180,11 @@ class CustomAggregate(Aggregate):
     returns: pa.DataType
     order_free: bool
     estimate: Callable[..., Any] | None = None
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        given = {"lift": self.lift, "combine": self.combine, "lower": self.lower, "columns": self.inputs}
+        return "custom", {**given, "returns": str(self.returns), "estimate": self.estimate}
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,10 +33,19 @@ def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
     raise AssertionError("a holistic aggregate has no partials to answer from")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantileAggregate(OfColumn):
     probabilities: tuple[float, ...]
     as_list: bool
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        if self.probabilities == (0.5,) and not self.as_list:
+            return "median", {"column": self.column}
+        return "quantile", {
+            "column": self.column,
+            "probability": self.probabilities if self.as_list else self.probabilities[0],
+        }
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
@@ -47,31 +56,47 @@ class QuantileAggregate(OfColumn):
         return _bound(whole, result, QuantileEstimator(_count(whole), whole))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModeAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "mode", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         mode = Mode(self.column, where)
         estimator = FrequencyEstimator(_count(mode), mode, 1, as_list=False)
         return _bound(mode, _orderable(self.column, types), estimator)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CountDistinctAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "count_distinct", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         _orderable(self.column, types)
         distinct = DistinctCount(self.column, where)
         return _bound(distinct, pa.int64(), DistinctEstimator(_count(distinct), distinct))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CollectAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "collect", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         return _bound(Collected(self.column, where), pa.list_(type_of(self.column, types)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopKAggregate(OfColumn):
     k: int
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "top_k", {"column": self.column, "k": self.k}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         item = _orderable(self.column, types)

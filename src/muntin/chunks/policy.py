@@ -83,8 +83,9 @@ def size_in_bytes(value: str | int, argument: str) -> int:
 
 
 def describe_size(size: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}"
+    """Bytes as a person would say it; thousands of petabytes stay such."""
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if size < 999.5:  # what would be shown as 1,000 is one of the next unit
+            return f"{size:,.0f} {unit}" if unit in ("bytes", "KB", "MB") else f"{size:,.1f} {unit}"
         size /= 1000
-    return f"{size:,.1f} GB"
+    return f"{size:,.1f} PB"

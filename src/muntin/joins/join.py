@@ -21,6 +21,7 @@ from muntin.joins.sides import Condition, JoinedAggregate, Side
 from muntin.panes.tuples import WEIGHT
 from muntin.query import RESERVED, LatePolicy, Query
 from muntin.sampling.plan import HIDDEN
+from muntin.shown import join_shown, rows_shown
 from muntin.windows import PaneWindow
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Prepared:
     """The conditions that are computed on the pairs, by the name of their column."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Join:
     """What to compute of the pairs. Every method returns a new join; `to_df()` gives the DataFrame."""
 
@@ -53,6 +54,9 @@ class Join:
     """Over the union of both sides, as yet with nothing to compute; it carries what `compress` and others say."""
     aggregates: Mapping[str, JoinedAggregate] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return join_shown(self)
 
     def agg(self, **named: Aggregate) -> Join:
         """What to compute of the pairs of every window and key: `agg(pairs=A.count(), fare=A.sum("fare"))`.
@@ -170,7 +174,8 @@ class Join:
             assert of is not None, "a condition of both sides needs the pairs"
             marks[of] = joined.condition
         time = self.query.source.types[TIME]
-        return multiplied(joined.aggregate, self.types, marks[joined.side], marks[other(joined.side)], time)
+        bound = multiplied(joined.aggregate, self.types, marks[joined.side], marks[other(joined.side)], time)
+        return replace(bound, written=repr(joined.aggregate))
 
     def _over_pairs(self) -> Prepared:
         """All aggregates over the pairs, since those are made anyway."""
@@ -272,7 +277,7 @@ class Join:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JoinRows:
     """The joined rows, as a query: `to_df()`, `explain()`, and what a join can be told.
 
@@ -283,6 +288,9 @@ class JoinRows:
     _join: Join
     _names: tuple[str, ...]
     """The columns beside window and keys."""
+
+    def __repr__(self) -> str:
+        return rows_shown(self._join, self._names)
 
     def to_df(self) -> DataFrame:
         from muntin.spark.join import build_join

@@ -47,6 +47,7 @@ class Kind(IntEnum):
     SAMPLES = 5
     JOB = 6
     BUNDLE = 7
+    DESCRIPTION = 8
 
 
 def seal(kind: Kind, body: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from muntin.chunks.policy import describe_size
 from muntin.panes.store import Totals
 from muntin.stages.shard_metrics import ShardMetrics
 
@@ -20,7 +22,7 @@ _LARGEST = {"compressed_after", "shed_rate"}
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Progress:
     """What a streaming query has done since it first started, and how it stands after its last batch."""
 
@@ -111,6 +113,31 @@ class Progress:
     """By how many rows groups differ."""
     drift_total: int = 0
     """How many rows they have."""
+
+    def __repr__(self) -> str:
+        """The figures that matter, on one line; all others are attributes."""
+        if self.batch_id < 0:
+            return "Progress(no batch yet)"
+        parts = [
+            f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
+            f"{self.batch_results:,} results",
+            f"in all: {self.rows:,} rows"
+            + "".join(f", {getattr(self, name):,} {what}" for name, what in self._noted())
+            + f", {self.results:,} results",
+            f"state: {describe_size(self.state_bytes)}",
+        ]
+        return f"Progress({'; '.join(parts)})"
+
+    def _noted(self) -> Iterator[tuple[str, str]]:
+        """Counters that are told if there is something in them."""
+        for name, what in (
+            ("late_rows", "late"),
+            ("bad_rows", "bad"),
+            ("outside_rows", "outside"),
+            ("shed_rows", "shed"),
+        ):
+            if getattr(self, name):
+                yield name, what
 
     @property
     def overlap(self) -> float | None:

@@ -18,16 +18,20 @@ import numpy as np
 
 from muntin.arrays import Array, Int64Array, search_behind
 from muntin.errors import MuntinError
-from muntin.windows.model import ForwardContext, TupleWindow, check_name
+from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeltaWindow(TupleWindow):
     column: str
     size: int | float
     slide: int | float
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }, t_r the w-th trigger"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return "delta", {"column": self.column, "size": self.size, "slide": self.slide}
 
     @property
     def label(self) -> str:
