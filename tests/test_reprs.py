@@ -59,7 +59,7 @@ SHOWN = [
 
 @pytest.mark.parametrize("shown", SHOWN)
 def test_a_value_is_shown_as_it_is_written(shown: str) -> None:
-    assert repr(eval(shown, {"W": W, "A": A, "one": one})) == shown  # noqa: S307
+    assert repr(eval(shown, {"W": W, "A": A, "one": one})) == shown
 
 
 def test_every_window_and_every_aggregate_is_shown_so() -> None:

@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
+from muntin.checks import encodable, one_of, public_name
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration
 from muntin.errors import MuntinError, suggest
@@ -81,18 +83,13 @@ class Query:
     def __repr__(self) -> str:
         return query_shown(self)
 
-    def agg(self, **named: Aggregate) -> Query:
+    def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
-        if not named:
-            raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+        check_named(unnamed, named)
         if self.applied is not None:
             raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
         bound, filters = dict(self.aggregates), self.filters
         for name, aggregate in named.items():
-            if not isinstance(aggregate, Aggregate):
-                raise MuntinError(
-                    f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count()."
-                )
             self._check_output_name(name, bound)
             for column in aggregate.columns:
                 check_column(self.source, column, f"{name}'s column")
@@ -129,7 +126,7 @@ class Query:
             self._check_output_name(name, {})
             if name in fields.names[:position]:
                 raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
-        given = list(self.source.types) if columns is None else list(columns)
+        given = list(self.source.types) if columns is None else column_names(columns, "columns")
         for column in given:
             check_column(self.source, column, "apply's column")
         return replace(self, applied=Applied(function, fields, tuple(given), form))
@@ -257,8 +254,7 @@ class Query:
         With "emit" the result has a column `late` with the whole row; it is null for ordinary results, and a late
         row has no window. It costs a shuffle of all rows, because only the window stage knows the watermark.
         """
-        if policy not in ("drop", "emit"):
-            raise MuntinError(f"late policy is {policy!r}; it can be 'drop' or 'emit'.")
+        one_of(policy, "late policy", dict.fromkeys(get_args(LatePolicy), ""))
         if policy == "emit" and self.source.unreadable:
             name, kind = next(iter(self.source.unreadable.items()))
             raise MuntinError(f"late('emit') emits whole rows, but column {name!r} ({kind}) cannot; drop or cast it.")
@@ -363,12 +359,31 @@ class Query:
         self.ranking.check_aggregate(self.aggregates)
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
+        encodable(name, "a name")
         if name in RESERVED:
             raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
         if name in self.by:
             raise MuntinError(f"{name!r} is a key column already; choose another name.")
         if name in taken:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
+
+
+def check_named(unnamed: Sequence[object], named: Mapping[str, object]) -> None:
+    """What `agg()` got: aggregates, each with the name of its column in the results."""
+    if unnamed:
+        first = unnamed[0] if isinstance(unnamed[0], Aggregate) else "A.count()"
+        raise MuntinError(
+            f"agg() got {unnamed[0]!r} without a name; the name is that of the column in the results: agg(n={first!s})."
+        )
+    if not named:
+        raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+    for name, aggregate in named.items():
+        if isinstance(aggregate, Aggregate):
+            continue
+        function = public_name(aggregate, aggregates)
+        if function is not None:
+            raise MuntinError(f"{name}=A.{function} is a function; call it: agg({name}=A.{function}(...)).")
+        raise MuntinError(f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count().")
 
 
 def column_names(given: str | Iterable[str], argument: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregates.partial import Partial
 from muntin.arrays import State
+from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
 from muntin.written import call
 
@@ -68,6 +69,8 @@ class Aggregate(ABC):
     def __post_init__(self) -> None:
         if isinstance(self.where, str) and not self.where.strip():
             raise MuntinError("where is an empty string; give a SQL condition such as 'fare > 10', or leave it out.")
+        if isinstance(self.where, str):
+            encodable(self.where, "where")
 
     def __repr__(self) -> str:
         function, arguments = self.written

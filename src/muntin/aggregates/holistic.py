@@ -11,6 +11,7 @@ from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, type_of
 from muntin.aggregates.decomposable import counted
 from muntin.arrays import State
+from muntin.checks import whole_number
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, DistinctEstimator, Estimator, FrequencyEstimator, QuantileEstimator
 from muntin.whole.collected import Collected
@@ -18,6 +19,9 @@ from muntin.whole.distinct import DistinctCount
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.function import Whole
 from muntin.whole.quantiles import Quantiles
+
+MOST = (1 << 31) - 1
+"""Values in a list."""
 
 
 def _bound(whole: Whole, result: pa.DataType, estimator: Estimator | None = None) -> Bound:
@@ -120,7 +124,7 @@ def quantile(column: str, probability: float | Sequence[float], *, where: Where 
     """Exact quantiles, as Spark's `percentile`: one number, or a list of them for several probabilities."""
     several = not isinstance(probability, int | float)
     given = tuple(probability) if isinstance(probability, Sequence) else (probability,)
-    if not given or isinstance(probability, str):
+    if not given or isinstance(probability, str | bytes):
         raise MuntinError(f"probability must be a number from 0 to 1, or several of them, got {probability!r}.")
     for each in given:
         if isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1:
@@ -145,6 +149,4 @@ def collect(column: str, *, where: Where = None) -> Aggregate:
 
 def top_k(column: str, k: int, *, where: Where = None) -> Aggregate:
     """The k most frequent values with their counts, most frequent first: a list of (`item`, `count`)."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise MuntinError(f"k must be a whole number from 1, got {k!r}.")
-    return TopKAggregate(where, column, k)
+    return TopKAggregate(where, column, whole_number(k, "k", MOST))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.chunks.policy import describe_size
+from muntin.errors import MuntinError
 from muntin.panes.store import Totals
 from muntin.stages.shard_metrics import ShardMetrics
 
@@ -186,6 +187,11 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
 
 def progress(query: Any) -> Progress:
     """The metrics of a running or ended streaming query, as a plain object."""
+    if not hasattr(type(query), "recentProgress"):
+        raise MuntinError(
+            f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
+            "no progress: count its results, or look at what .explain() says."
+        )
     observations = ((each, each["observedMetrics"].get(OBSERVATION)) for each in reversed(query.recentProgress))
     reports = [(report, _as_dict(found)) for report, found in observations if found is not None]
     if not reports:
@@ -198,6 +204,13 @@ def progress(query: Any) -> Progress:
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
     return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
+
+
+def _kind(query: Any) -> str:
+    kind = type(query).__name__
+    if isinstance(query, DataFrame):
+        return f"a {'streaming ' * query.isStreaming}{kind}"
+    return "None; start() returns it, awaitTermination() does not" if query is None else f"a {kind}"
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from muntin.arrays import Int64Array
+from muntin.checks import encodable, is_integer
 from muntin.errors import MuntinError
 from muntin.written import call
 
@@ -130,10 +131,10 @@ class TupleWindow(Window):
 def check_name(name: str | None) -> str | None:
     if name is not None and (not isinstance(name, str) or not name):
         raise MuntinError(f"name must be a non-empty string, got {name!r}; it labels the window in the results.")
-    return name
+    return name if name is None else encodable(name, "name")
 
 
 def positive_count(value: object, argument: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value < 1 << 53:
+    if is_integer(value) and 1 <= value < 1 << 53:
         return int(value)
     raise MuntinError(f"{argument} must be a whole number of tuples, at least 1 and below 2**53, got {value!r}.")
