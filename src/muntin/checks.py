@@ -49,7 +49,7 @@ def whole_number(value: object, argument: str, most: int, optional: bool = False
     """From 1 to `most`; NumPy's integers are as good as Python's."""
     if is_integer(value) and 1 <= value <= most:
         return int(value)
-    limit = "" if not isinstance(value, int) or value < 1 else f" to {most:,}"
+    limit = f" to {most:,}" if is_integer(value) and value > most else ""
     raise MuntinError(f"{argument} must be a whole number from 1{limit}{', or None' * optional}, got {value!r}.")
 
 
