@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +30,11 @@ def median(table: DataFrame) -> muntin.Query:
 
 def joined(table: DataFrame, **others: Any) -> muntin.Join:
     return muntin.join(table, table, others.pop("window", FIVE), **({"on": "route", "time": "ts"} | others))
+
+
+@cache
+def a_join(table: DataFrame) -> muntin.Join:
+    return joined(table)
 
 
 BUILDERS: dict[str, Build] = {
@@ -76,9 +82,9 @@ BUILDERS: dict[str, Build] = {
     "join, on": lambda t, v: joined(t, on=v),
     "join, time": lambda t, v: joined(t, time=v),
     "join, watermark": lambda t, v: joined(t, watermark=v),
-    "join, agg": lambda t, v: joined(t).agg(n=v),
-    "join, rows": lambda t, v: joined(t).rows(v),
-    "join, late": lambda t, v: joined(t).late(v),
+    "join, agg": lambda t, v: a_join(t).agg(n=v),
+    "join, rows": lambda t, v: a_join(t).rows(v),
+    "join, late": lambda t, v: a_join(t).late(v),
     "progress": lambda t, v: muntin.progress(v),
     "drift": lambda t, v: muntin.drift(v),
     "drift, by": lambda t, v: muntin.drift(t, by=v),
