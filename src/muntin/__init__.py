@@ -48,6 +48,10 @@ _FROM_SPARK = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Spark is imported when it is first needed: the core, and its tests, do without."""
     if name in _FROM_SPARK:

@@ -19,10 +19,9 @@ from muntin.ranking.policy import Top
 from muntin.sampling.plan import SamplingPlan
 from muntin.shedding.policy import Shedding
 from muntin.shedding.strata import LEAST
+from muntin.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
-
-_FEW_MICROSECONDS = 1_000
 
 
 def explanation(query: Query) -> str:
@@ -51,10 +50,15 @@ def explanation(query: Query) -> str:
         lines += ["", *_ranking(plan, plan.top)]
     if plan.measures_drift:
         lines += ["", "Drift: muntin.progress(query) tells the overlap and the distance of neighbouring windows."]
-    lines += ["", *_spark(plan)]
+    volume = Volume.of(plan.windows)
+    lines += ["", *([] if volume is None else [volume.told]), *_spark(plan)]
     if query.source.streaming:
         lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
-    return "\n".join(lines)
+    found = [] if volume is None else volume.warnings(plan.windows)
+    if plan.over_time is not None:
+        delay = query.watermark or 0
+        found += state_warnings(plan.over_time, delay, keyed=bool(plan.keys), keeps_rows=plan.keeps_chunks)
+    return "\n".join([*lines, *([""] if found else []), *found])
 
 
 def _workers(query: Query, plan: Plan) -> list[str]:
@@ -200,8 +204,7 @@ def over_time(family: TimeFamily, delay: int) -> list[str]:
     """What panes there are, and how many of them a key keeps."""
     length = family.grid.length
     widest = max(window.longest for window in family.models)
-    kept = (widest + delay) // length + 1
-    leaf = _leaf_bytes(family)
+    kept, leaf = kept_panes(family, delay), leaf_bytes(family)
     lines = [
         f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "
         f"panes of {leaf} bytes, about {describe_size(kept * leaf)}; keys with less data keep less. "
@@ -212,11 +215,6 @@ def over_time(family: TimeFamily, delay: int) -> list[str]:
             "A custom aggregate that is not commutative also keeps each tuple's lifted state until its last window "
             "has closed; say commutative=True if the order does not matter."
         )
-    if length < _FEW_MICROSECONDS:
-        lines.append(
-            f"Careful: panes of {describe(length)} are very short. They are the greatest common divisor of all sizes, "
-            "slides and differences of offsets; rounder numbers make longer panes and less state."
-        )
     return lines
 
 
@@ -224,7 +222,7 @@ def _over_sessions(family: SessionFamily, query: Query) -> list[str]:
     what = (
         "each tuple of an open session, as an aggregate needs their order"
         if family.leaf_set.per_tuple
-        else (f"{_leaf_bytes(family)} bytes for each session that is open")
+        else (f"{leaf_bytes(family)} bytes for each session that is open")
     )
     return [f"Sessions: a key keeps {what}. Tuples go to the window stage as they are."]
 
@@ -232,7 +230,7 @@ def _over_sessions(family: SessionFamily, query: Query) -> list[str]:
 def _over_settled(family: OrderedFamily, query: Query) -> list[str]:
     panes = f"panes of {family.pane:,} tuples" if family.pane > 1 else "a leaf for each tuple"
     return [
-        f"Settled tuples, {panes} of {_leaf_bytes(family)} bytes: tuples go to the window stage as they are and wait "
+        f"Settled tuples, {panes} of {leaf_bytes(family)} bytes: tuples go to the window stage as they are and wait "
         "there until they are settled; then their order is final, with equal times in the order of their values. "
         "The last leaf of every key is kept for ever."
     ]
@@ -240,7 +238,7 @@ def _over_settled(family: OrderedFamily, query: Query) -> list[str]:
 
 def _over_delta(family: DeltaFamily, query: Query) -> list[str]:
     return [
-        f"Settled tuples whose {family.window.column!r} has not decreased, a leaf of {_leaf_bytes(family)} bytes for "
+        f"Settled tuples whose {family.window.column!r} has not decreased, a leaf of {leaf_bytes(family)} bytes for "
         "each; the others are counted as bad rows and set aside. The last leaf of every key is kept for ever."
     ]
 
@@ -281,12 +279,4 @@ def _spark(plan: Plan) -> list[str]:
     return lines
 
 
-def _leaf_bytes(family: Family) -> int:
-    return 16 + sum(_width(field.dtype) for field in family.leaf_sets[0].fields)
-
-
 _LATE = {"drop": "counted and dropped", "emit": "counted and emitted in the column 'late'"}
-
-
-def _width(dtype: str) -> int:
-    return 1 if dtype in ("uint8", "bool", "|b1") else 8

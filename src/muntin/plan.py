@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.aggregates.decomposable import CountAggregate
-from muntin.aggregates.partial import Partial
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
+from muntin.description import Description, description
 from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
 from muntin.families.layout import lay_out
 from muntin.families.time import TimeFamily
+from muntin.fingerprint import fingerprint
 from muntin.host.folder import HERE, HostFolder
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
@@ -268,26 +267,9 @@ class Plan:
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever state of one query would mean something else to the other."""
-        layout = [[repr(_without_functions(partial)) for partial in each.partials] for each in self.layout.leaf_sets]
-        windows = [replace(window, name=None) for window in self.windows]
-        parts: tuple[object, ...] = (
-            self.time,
-            windows,
-            self.keys,
-            sorted((k, str(v)) for k, v in self.types.items()),
-            layout,
-        )
-        if self.layout.whole and self.layout.tuples is not None:
-            parts += (self.layout.tuples.names,)
-        if self.sampling is not None:
-            parts += (self.sampling.policy.seed, [spec.columns for spec in self.sampling.specs])
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        return fingerprint(self)
 
-
-def _without_functions(partial: Partial) -> object:
-    """A custom partial by its shape: the addresses of its functions differ from run to run."""
-    if isinstance(partial, OptionalPartial):
-        return ("optional", _without_functions(partial.inner))
-    if isinstance(partial, CustomPartial):
-        return ("custom", partial.columns, partial.where, partial.shape, partial.dtypes, partial.commutative)
-    return partial
+    @cached_property
+    def description(self) -> Description:
+        """What the fingerprint covers, so that differences can be told."""
+        return description(self)

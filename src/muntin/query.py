@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
+from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
+from muntin.checks import encodable, one_of, public_name
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration
 from muntin.errors import MuntinError, suggest
@@ -20,6 +22,7 @@ from muntin.ranking.policy import Top
 from muntin.sampling.policy import Approximation
 from muntin.shedding import plan as shedding_plan
 from muntin.shedding.policy import Method, Shedding
+from muntin.shown import query_shown
 from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
 from muntin.workers import choice
@@ -55,7 +58,7 @@ class Filters:
         return Filters({**self.columns, name: condition}), name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query:
     """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
 
@@ -77,24 +80,23 @@ class Query:
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
 
-    def agg(self, **named: Aggregate) -> Query:
+    def __repr__(self) -> str:
+        return query_shown(self)
+
+    def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
-        if not named:
-            raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+        check_named(unnamed, named)
         if self.applied is not None:
             raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
         bound, filters = dict(self.aggregates), self.filters
         for name, aggregate in named.items():
-            if not isinstance(aggregate, Aggregate):
-                raise MuntinError(
-                    f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count()."
-                )
             self._check_output_name(name, bound)
             for column in aggregate.columns:
                 check_column(self.source, column, f"{name}'s column")
             filters, where = filters.add(aggregate.where, self.source)
             try:
-                bound[name] = aggregate.bind(self.source.types, where, self.source.types[self.time])
+                found = aggregate.bind(self.source.types, where, self.source.types[self.time])
+                bound[name] = replace(found, written=repr(aggregate))
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
         query = replace(self, aggregates=bound, filters=filters)
@@ -124,7 +126,7 @@ class Query:
             self._check_output_name(name, {})
             if name in fields.names[:position]:
                 raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
-        given = list(self.source.types) if columns is None else list(columns)
+        given = list(self.source.types) if columns is None else column_names(columns, "columns")
         for column in given:
             check_column(self.source, column, "apply's column")
         return replace(self, applied=Applied(function, fields, tuple(given), form))
@@ -252,8 +254,7 @@ class Query:
         With "emit" the result has a column `late` with the whole row; it is null for ordinary results, and a late
         row has no window. It costs a shuffle of all rows, because only the window stage knows the watermark.
         """
-        if policy not in ("drop", "emit"):
-            raise MuntinError(f"late policy is {policy!r}; it can be 'drop' or 'emit'.")
+        one_of(policy, "late policy", dict.fromkeys(get_args(LatePolicy), ""))
         if policy == "emit" and self.source.unreadable:
             name, kind = next(iter(self.source.unreadable.items()))
             raise MuntinError(f"late('emit') emits whole rows, but column {name!r} ({kind}) cannot; drop or cast it.")
@@ -358,12 +359,31 @@ class Query:
         self.ranking.check_aggregate(self.aggregates)
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
+        encodable(name, "a name")
         if name in RESERVED:
             raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
         if name in self.by:
             raise MuntinError(f"{name!r} is a key column already; choose another name.")
         if name in taken:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
+
+
+def check_named(unnamed: Sequence[object], named: Mapping[str, object]) -> None:
+    """What `agg()` got: aggregates, each with the name of its column in the results."""
+    if unnamed:
+        first = unnamed[0] if isinstance(unnamed[0], Aggregate) else "A.count()"
+        raise MuntinError(
+            f"agg() got {unnamed[0]!r} without a name; the name is that of the column in the results: agg(n={first!s})."
+        )
+    if not named:
+        raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+    for name, aggregate in named.items():
+        if isinstance(aggregate, Aggregate):
+            continue
+        function = public_name(aggregate, aggregates)
+        if function is not None:
+            raise MuntinError(f"{name}=A.{function} is a function; call it: agg({name}=A.{function}(...)).")
+        raise MuntinError(f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count().")
 
 
 def column_names(given: str | Iterable[str], argument: str) -> tuple[str, ...]:

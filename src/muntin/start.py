@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from muntin import windows as models
 from muntin.aggregates.values import is_number
+from muntin.checks import public_name
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError
 from muntin.panes.keys import check_key_type
@@ -58,10 +60,7 @@ def _check_windows(windows: Sequence[Window], source: Source) -> None:
     if not windows:
         raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
     for window in windows:
-        if not isinstance(window, Window):
-            raise MuntinError(
-                f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes')."
-            )
+        check_window(window)
         if isinstance(window, DeltaWindow):
             check_column(source, window.column, "delta's column")
             kind = source.types[window.column]
@@ -73,6 +72,20 @@ def _check_windows(windows: Sequence[Window], source: Source) -> None:
     for position, title in enumerate(titles):
         if title in titles[:position]:
             raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
+
+
+def check_window(window: object) -> None:
+    if isinstance(window, Window):
+        return
+    if isinstance(window, list | tuple | set):
+        raise MuntinError(
+            f"{window!r} is a {type(window).__name__}; give windows one by one, or unpack it with a star: "
+            "over(data, *windows, time=...)."
+        )
+    function = public_name(window, models)
+    if function is not None:
+        raise MuntinError(f"W.{function} is a function; call it: W.{function}(...).")
+    raise MuntinError(f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes').")
 
 
 def _check_time(source: Source, time: str) -> None:

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.errors import StateError
+from muntin.panes import packed
 from muntin.panes import store as stores
 from muntin.panes.marks import Marks
+from muntin.panes.packed import Kind, seal
 from muntin.panes.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.panes.table import merge
 from muntin.panes.values import MemoryState
@@ -137,10 +139,42 @@ def test_the_cache_tells_queries_apart() -> None:
 def test_another_query() -> None:
     state = MemoryState()
     commit(open_store(state), [row(1)])
-    with pytest.raises(StateError, match="a query with other windows, keys, columns or aggregates"):
+    with pytest.raises(
+        StateError, match=r"What differs: aggregate max_w removed; aggregate composed removed\. Restore"
+    ):
         open_store(state, make_plan([sliding(10, 5)], names=["sum_n"]))
-    with pytest.raises(StateError, match="a query with other windows"):
-        open_store(state, make_plan([sliding(10, 10)], names=["sum_n", "max_w", "composed"]))
+    another = make_plan([sliding(10, 2)], names=["sum_n", "max_w", "composed"])
+    with pytest.raises(StateError, match=r"What differs: window slide 5 microseconds → 2 microseconds\. Restore"):
+        open_store(state, another)
+    for unreadable in (None, b"", seal(Kind.DESCRIPTION, b"?"), seal(Kind.DESCRIPTION, b'{"version": 99}')):
+        state.description = unreadable  # none: as checkpoints of earlier versions
+        with pytest.raises(StateError, match="a query with other windows, keys, columns or aggregates"):
+            open_store(state, another)
+
+
+def test_a_description_is_written_once_and_when_it_changes() -> None:
+    state = MemoryState()
+    with patch.object(state, "write_description", wraps=state.write_description) as writes:
+        for t in range(3):
+            commit(open_store(state), [row(t)])
+        assert writes.call_count == 1
+        # A checkpoint of an earlier version: its header knows of no description.
+        content = packed.unpack_header(state.header or b"")
+        assert content.pop("described")
+        with patch.object(packed, "FORMAT_VERSION", 3):
+            state.header, state.description = packed.pack_header(content), None
+        commit(open_store(state), [row(4)])
+        assert writes.call_count == 2
+        assert state.description is not None
+        # The same state under another name.
+        bound = {f"my_{output.name}": output.bound for output in PLAN.outputs}
+        renamed = Plan.make(
+            time="t", windows=PLAN.windows, types=PLAN.types, keys=PLAN.keys, aggregates=bound, shards=[0]
+        )
+        assert renamed.fingerprint == PLAN.fingerprint
+        open_store(state, renamed).commit(None, None, Marks.at(0), Totals())
+        assert writes.call_count == 3
+        assert b"my_composed" in state.description
 
 
 def test_another_number_of_shards() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import muntin
 from muntin import MuntinError
@@ -84,6 +87,51 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "two windows of a name": (lambda t: muntin.over(t, FIVE, FIVE, time="ts"), "Two windows are called"),
     "no data": (lambda t: muntin.over([1], FIVE, time="ts"), "data must be a Spark DataFrame.*got list"),  # type: ignore[arg-type]
     "nothing to compute": (lambda t: muntin.over(t, FIVE, time="ts").to_df(), "call .agg"),
+    "no name for an aggregate": (
+        lambda t: keyed(t).agg(A.mean("fare")),
+        r"agg\(\) got A.mean\(\"fare\"\) without a name.*agg\(n=A.mean\(\"fare\"\)\)",
+    ),
+    "an aggregate that was not called": (
+        lambda t: agg(t, n=A.count),
+        r"n=A.count is a function; call it: agg\(n=A.cou",
+    ),
+    "windows as a list": (lambda t: muntin.over(t, [FIVE], time="ts"), r"is a list; .*unpack.*over\(data, \*windows"),  # type: ignore[arg-type]
+    "a window that was not called": (lambda t: over(t, W.tumbling), r"W.tumbling is a function; call it"),  # type: ignore[arg-type]
+    "windows of a join as a list": (
+        lambda t: muntin.join(t, t, [FIVE], on="route", time="ts"),  # type: ignore[arg-type]
+        "a join has a single one; give it as it is, without brackets",
+    ),
+    "progress of a table": (lambda t: muntin.progress(t), "takes the StreamingQuery.*got a DataFrame. A table has no"),
+    "progress of a query": (lambda t: muntin.progress(agg(t, n=A.count())), "takes the StreamingQuery.*got a Query"),
+    "progress of nothing": (lambda t: muntin.progress(None), "takes the StreamingQuery.*got None; start.. returns it"),
+    "late rows of NA": (lambda t: keyed(t).late(pd.NA), "late policy is <NA>; it can be 'drop' or 'emit'"),  # type: ignore[arg-type]
+    "late rows of an array": (lambda t: keyed(t).late(np.array([1, 2])), r"late policy is array\(\[1, 2\]\)"),  # type: ignore[arg-type]
+    "late rows, almost": (lambda t: keyed(t).late("Drop"), "late policy is 'Drop'.*Did you mean 'drop'"),  # type: ignore[arg-type]
+    "workers of NA": (lambda t: keyed(t).parallel(pd.NA), "model is <NA>; it can be 'auto', 'keyed', 'active' or 'agn"),  # type: ignore[arg-type]
+    "half a pair in a filter": (lambda t: agg(t, n=A.count(where="\ud800")), r"where is '\\ud800'.*surrogate pair"),
+    "half a pair in a name": (lambda t: agg(t, **{"\ud800": A.count()}), r"a name is '\\ud800'.*surrogate pair"),
+    "half a pair in a window": (lambda t: W.count(5, name="\ud800"), r"name is '\\ud800'.*surrogate pair"),
+    "half a pair in a column": (lambda t: agg(t, n=A.sum("\ud800")), r"column '\\ud800' is not in the data"),
+    "half a pair in a schema": (lambda t: apply(keyed(t), "\ud800 long"), "schema"),
+    "half a pair in a field": (
+        lambda t: apply(keyed(t), T.StructType([T.StructField("\ud800", T.LongType())])),
+        r"schema's column is '\\ud800'.*surrogate pair",
+    ),
+    "a filter that Spark cannot parse": (
+        lambda t: agg(t, n=A.count(where="fare >")),
+        "where='fare >' is not a condition",
+    ),
+    "a function of no list": (
+        lambda t: apply(keyed(t), columns=5),
+        "columns must be a column or a list of columns, got 5",
+    ),
+    "no session": (lambda t: muntin.configure(None), "spark must be a Spark session, got NoneType.*muntin.session"),  # type: ignore[arg-type]
+    "a session without a name": (lambda t: muntin.session(""), "name must be a non-empty string, got ''"),
+    "true shards": (lambda t: muntin.configure(t.sparkSession, True), "shards must be a whole number from 1, got True"),
+    "too many shards": (
+        lambda t: muntin.configure(t.sparkSession, 2**70),
+        "shards must be a whole number from 1 to 100,",
+    ),
     "no aggregate": (lambda t: agg(t, n=F.count("fare")), "n=.*is not an aggregate"),
     "a reserved name": (lambda t: agg(t, window_id=A.count()), "'window_id' is a column that results have"),
     "a name of a key": (lambda t: agg(t, route=A.count()), "'route' is a key column already"),
@@ -135,8 +183,8 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a negative after": (lambda t: median(t).compress("-1 seconds"), "after must not be negative, got '-1 seconds'"),
     "an after in words": (lambda t: median(t).compress("soon"), "after is 'soon'"),
     "an after in numbers": (lambda t: median(t).compress(0), "after must be a duration.*got 0"),  # type: ignore[arg-type]
-    "an unknown codec": (lambda t: median(t).compress(None, codec="zst"), "codec 'zst' is not known.*mean 'zstd'"),  # type: ignore[arg-type]
-    "no codec": (lambda t: median(t).compress(None, codec=None), "codec None is not known"),  # type: ignore[arg-type]
+    "an unknown codec": (lambda t: median(t).compress(None, codec="zst"), "codec is 'zst'.*mean 'zstd'"),  # type: ignore[arg-type]
+    "no codec": (lambda t: median(t).compress(None, codec=None), "codec is None; it can be"),  # type: ignore[arg-type]
     "a level too high": (
         lambda t: median(t).compress(None, level=23),
         "level must be .* from 1 to 22 for zstd, got 23",
@@ -206,7 +254,12 @@ def test_a_stream_needs_a_configured_session(spark: SparkSession) -> None:
     configured = spark.conf.get(PROVIDER)
     spark.conf.unset(PROVIDER)
     try:
-        with pytest.raises(MuntinError, match=r"call muntin\.configure"):
+        with pytest.raises(
+            MuntinError, match=rf"not configured.*{PROVIDER} is not set.*Call muntin\.configure\(spark\)"
+        ):
+            query.to_df()
+        spark.conf.set(PROVIDER, "org.example.Store")
+        with pytest.raises(MuntinError, match=rf"{PROVIDER} is 'org.example.Store'"):
             query.to_df()
     finally:
         spark.conf.set(PROVIDER, str(configured))
@@ -218,6 +271,39 @@ def test_a_query_is_a_value(table: DataFrame) -> None:
     one = base.agg(a=A.count())
     two = one.agg(b=A.mean("fare"))
     assert (list(base.aggregates), list(one.aggregates), list(two.aggregates)) == ([], ["a"], ["a", "b"])
+
+
+def test_a_query_is_shown_as_it_is_written(table: DataFrame) -> None:
+    base = muntin.over(table, W.sliding("15 minutes", "5 minutes"), time="ts", by=["route"])
+    start = 'over(<table: 8 columns>, W.sliding("15 minutes", "5 minutes"), time="ts", by=["route"])'
+    assert repr(base) == start
+    query = base.agg(trips=A.count(), mean=A.mean("fare", where="fare > 1")).shed(rate=0.9).late("emit")
+    shown = '.agg(trips=A.count(), mean=A.mean("fare", where="fare > 1")).shed(rate=0.9).late("emit")'
+    assert repr(query) == start + shown
+    assert 'n=A.count(where="' in repr(base.agg(n=A.count(where=F.col("fare") > 1)))
+    many = median(table).compress("1 minute", level=3).approximate("1 MB", 0.1, seed=7).top(3, by="mid")
+    assert repr(many.parallel("keyed", workers=2)).endswith(
+        '.agg(mid=A.median("fare")).compress(after="1 minute", level=3).approximate(budget="1 MB", error=0.1, seed=7)'
+        '.top(3, by="mid").parallel("keyed", workers=2)'
+    )
+    assert repr(apply(keyed(table))).endswith('.apply(<lambda>, "n int64")')
+    joined = muntin.join(
+        table.drop("window", "Late", "partial"), table.select("ts", "route"), FIVE, on="route", time="ts"
+    )
+    start = 'join(<table: 5 columns>, <table: 2 columns>, W.tumbling("5 seconds"), on=["route"], time="ts")'
+    assert repr(joined.agg(pairs=A.count()).shed(rate=0.5)) == start + ".agg(pairs=A.count()).shed(rate=0.5)"
+    assert repr(joined.rows(["fare"])) == start + '.rows(["fare"])'
+
+
+def test_progress_is_shown_in_a_line() -> None:
+    assert repr(muntin.Progress()) == "Progress(no batch yet)"
+    shown = muntin.Progress(
+        batch_id=7, rows=12_000, late_rows=3, results=40, batch_rows=1000, batch_results=5, batch_seconds=0.84,
+        state_bytes=2_500_000,
+    )  # fmt: skip
+    assert repr(shown) == (
+        "Progress(batch 7: 1,000 rows in 0.8 s, 5 results; in all: 12,000 rows, 3 late, 40 results; state: 2 MB)"
+    )
 
 
 def test_explain_says_what_will_happen(table: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:

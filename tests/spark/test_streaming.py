@@ -223,8 +223,12 @@ def test_another_query_on_the_checkpoint_is_refused(spark: SparkSession, here: P
     feed.add(batch((1, "a", 1)), batch((2, "a", 1)))
     run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
     feed.add(batch((3, "a", 1)))
-    with pytest.raises(StreamingQueryException, match="made by a query with other windows"):
-        run(counted(feed.stream(), W.tumbling("5 seconds")).to_df(), here / "ours")
+    other = counted(feed.stream(), W.tumbling("5 seconds")).agg(p95=A.quantile("v", 0.95))
+    differs = "What differs: window size 10 seconds → 5 seconds; new aggregate p95 = A.quantile"
+    with pytest.raises(StreamingQueryException, match=rf"{differs}.*Restore the query, or start it with a new"):
+        run(other.to_df(), here / "ours")
+    same = muntin.over(feed.stream(), W.tumbling("10 seconds"), time="ts", watermark="2 seconds", by="k")
+    assert muntin.progress(run(same.agg(rows=A.count(), mean=A.mean("v")).to_df(), here / "ours")).rows == 3
 
 
 def test_other_windows_over_tuples_on_the_checkpoint_are_refused(spark: SparkSession, here: Path, feed: Feed) -> None:
@@ -232,8 +236,12 @@ def test_other_windows_over_tuples_on_the_checkpoint_are_refused(spark: SparkSes
     feed.add(batch((1, "a", 1)), batch((2, "a", 1)))
     run(counted(feed.stream(), *own).to_df(), here / "ours")
     feed.add(batch((3, "a", 1)))
-    for windows in ([W.session("6 seconds"), *own[1:]], [*own[:2], W.delta("v", 10, 6), own[3]]):
-        with pytest.raises(StreamingQueryException, match="made by a query with other windows"):
+    others = {
+        "gap 5 seconds → 6 seconds": [W.session("6 seconds"), *own[1:]],
+        "slide 5 → 6": [*own[:2], W.delta("v", 10, 6), own[3]],
+    }
+    for differs, windows in others.items():
+        with pytest.raises(StreamingQueryException, match=f"What differs: window .*: {differs}"):
             run(counted(feed.stream(), *windows).to_df(), here / "ours")
 
 
@@ -253,7 +261,7 @@ def test_another_number_of_shards_is_refused(spark: SparkSession, here: Path, fe
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "5")
     try:
-        with pytest.raises(StreamingQueryException, match=r"checkpoint (was made with|has a shard)"):
+        with pytest.raises(StreamingQueryException, match=rf"was made with {before} shards, and the query now has 5"):
             run(counted(feed.stream(), W.tumbling("10 seconds")).to_df(), here / "ours")
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", str(before))

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from muntin.aggregates.partial import Partial
 from muntin.arrays import State
+from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
+from muntin.written import call
 
 if TYPE_CHECKING:
     from muntin.sampling.estimated import Estimator
@@ -42,6 +44,8 @@ class Bound:
     """Whether the user gave the estimator, and so wants it used wherever it is good enough."""
     scaled: Scaled | None = None
     """What it says where tuples were shed, if anything."""
+    written: str = ""
+    """The aggregate as the user wrote it."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -50,7 +54,11 @@ class Bound:
         return (*kept, *(() if self.whole is None else self.whole.inputs))
 
 
-@dataclass(frozen=True, eq=False)
+_POSITIONAL = ("lift", "combine", "lower", "column", "by", "probability", "k")
+"""The arguments that are written without their names, in their order."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Aggregate(ABC):
     """What to compute of each window. Made by the functions of `muntin.aggregates`."""
 
@@ -61,6 +69,19 @@ class Aggregate(ABC):
     def __post_init__(self) -> None:
         if isinstance(self.where, str) and not self.where.strip():
             raise MuntinError("where is an empty string; give a SQL condition such as 'fare > 10', or leave it out.")
+        if isinstance(self.where, str):
+            encodable(self.where, "where")
+
+    def __repr__(self) -> str:
+        function, arguments = self.written
+        named = {name: value for name, value in {**arguments, "where": self.where}.items() if value is not None}
+        positional = [named.pop(name) for name in _POSITIONAL if name in named]
+        return call(f"A.{function}", *positional, **named)
+
+    @property
+    @abstractmethod
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        """The function of `muntin.aggregates` that makes it, and its arguments but for the filter."""
 
     @property
     @abstractmethod
@@ -75,7 +96,7 @@ class Aggregate(ABC):
         """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OfColumn(Aggregate):
     """An aggregate of one column."""
 

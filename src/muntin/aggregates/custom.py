@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -18,6 +18,7 @@ from muntin.aggregates.decomposable import counted
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
+from muntin.checks import flag
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, CustomEstimator
 from muntin.shedding.scaled import Scaled
@@ -172,7 +173,7 @@ def as_numpy(array: pa.Array) -> Array:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CustomAggregate(Aggregate):
     lift: Callable[..., Any]
     combine: Callable[[Any, Any], Any]
@@ -181,6 +182,11 @@ class CustomAggregate(Aggregate):
     returns: pa.DataType
     order_free: bool
     estimate: Callable[..., Any] | None = None
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        given = {"lift": self.lift, "combine": self.combine, "lower": self.lower, "columns": self.inputs}
+        return "custom", {**given, "returns": str(self.returns), "estimate": self.estimate}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ def _to_arrow(lowered: Any, length: int, kind: pa.DataType) -> pa.Array:
     try:
         array = lowered if isinstance(lowered, pa.Array) else pa.array(np.asarray(lowered))
         array = array if array.type == kind else array.cast(kind)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise MuntinError(
             f"lower of a custom aggregate returned {lowered!r}, which does not fit returns={str(kind)!r}: {error}"
         ) from error
@@ -296,6 +302,17 @@ def _describe(state: Any) -> str:
     return f"an array of shape {np.shape(state)}"
 
 
+def _input_columns(lift: Callable[..., Any], columns: Any) -> Sequence[object]:
+    """Those that are named, else the parameters of `lift`."""
+    if isinstance(columns, str):
+        return (columns,)
+    try:
+        return tuple(inspect.signature(lift).parameters if columns is None else columns)
+    except (TypeError, ValueError):  # no iterable; or a function written in C, which has no names for its parameters
+        problem = "lift does not tell the names of its parameters" if columns is None else f"got {columns!r}"
+        raise MuntinError(f"columns must be the columns that lift gets, such as columns=['fare']; {problem}.") from None
+
+
 def custom(
     lift: Callable[..., Any],
     combine: Callable[[Any, Any], Any],
@@ -325,17 +342,16 @@ def custom(
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):
             raise MuntinError(f"{name} must be a function, got {function!r}.")
-    if columns is None:
-        columns = tuple(inspect.signature(lift).parameters)
-    elif isinstance(columns, str):
-        columns = (columns,)
-    inputs = tuple(check_column(column, "columns") for column in columns)
+    inputs = tuple(check_column(column, "columns") for column in _input_columns(lift, columns))
     if not inputs:
         raise MuntinError("columns is empty: a custom aggregate reads at least one column.")
     if isinstance(returns, str):
         if returns.strip().lower() not in _RESULTS:
             raise MuntinError(f"returns is {returns!r}; give one of {', '.join(_RESULTS)}, or a pyarrow type.")
         returns = _RESULTS[returns.strip().lower()]
+    if not isinstance(returns, pa.DataType):
+        raise MuntinError(f"returns is {returns!r}; give one of {', '.join(_RESULTS)}, or a pyarrow type.")
+    flag(commutative, "commutative")
     if estimate is not None and not callable(estimate):
         raise MuntinError(f"estimate must be a function, got {estimate!r}.")
     return CustomAggregate(where, lift, combine, lower, inputs, returns, commutative, estimate)

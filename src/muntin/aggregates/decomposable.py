@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -31,7 +31,7 @@ from muntin.shedding.scaled import Scaled
 from muntin.shedding.weighed import Weighed, WeighedSquares
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CountAggregate(Aggregate):
     column: str | None
 
@@ -39,6 +39,10 @@ class CountAggregate(Aggregate):
         super().__post_init__()
         if self.column is not None:
             check_column(self.column, "column")
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "count", {"column": self.column}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -59,8 +63,12 @@ def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
     return pa.array(count)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SumAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "sum", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "sum")
         kind, result, lower = types[self.column], pa.float64(), _lower_float_sum
@@ -117,8 +125,12 @@ def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.
     return values.masked(total, count == 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MeanAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "mean", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total, result, lower = _total(self.column, types, where, "mean"), pa.float64(), _lower_mean
         kind = types[self.column]
@@ -139,16 +151,25 @@ def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
     return values.masked(summed / np.maximum(count, 1), count == 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VarianceAggregate(OfColumn):
     sample: bool
     root: bool
 
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return self._name, {"column": self.column}
+
+    @property
+    def _name(self) -> str:
+        return ("stddev" if self.root else "var") + ("_samp" if self.sample else "_pop")
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
         if not values.is_numeric(kind):
-            name = ("stddev" if self.root else "var") + ("_samp" if self.sample else "_pop")
-            raise MuntinError(f"{name} needs a number, but column {self.column!r} is of type {kind}; cast it first.")
+            raise MuntinError(
+                f"{self._name} needs a number, but column {self.column!r} is of type {kind}; cast it first."
+            )
         lower = partial(_lower_variance, self.sample, self.root)
         scaled = Scaled("deviation" if self.root else "variance", WeighedSquares(where, self.column), self.sample)
         return Bound((Moments(where, self.column),), pa.float64(), lower, scaled=scaled)
@@ -164,9 +185,13 @@ def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionar
 Extreme = Literal["min", "max", "first", "last"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExtremeAggregate(OfColumn):
     extreme: Extreme
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return self.extreme, {"column": self.column}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
@@ -196,7 +221,7 @@ def _lower_nullable(kind: pa.DataType, place: Place, states: Sequence[State], di
     return _lower_least(kind, place, (((absent | places[-2]), *places),), dictionaries)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArgAggregate(Aggregate):
     column: str | None
     by: str
@@ -207,6 +232,11 @@ class ArgAggregate(Aggregate):
         check_column(self.by, "by")
         if self.column is not None:
             check_column(self.column, "column")
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        named = {"column": self.by} if self.column is None else {"column": self.column, "by": self.by}
+        return "argmax" if self.greatest else "argmin", named
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -223,9 +253,13 @@ class ArgAggregate(Aggregate):
         return Bound((Least(where, places),), kind, partial(_lower_nullable, kind, place))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExtremeCountAggregate(OfColumn):
     greatest: bool
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "max_count" if self.greatest else "min_count", {"column": self.column}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         place = _place(self.column, type_of(self.column, types), inverted=self.greatest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, type_of
 from muntin.aggregates.decomposable import counted
 from muntin.arrays import State
+from muntin.checks import whole_number
 from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, DistinctEstimator, Estimator, FrequencyEstimator, QuantileEstimator
 from muntin.whole.collected import Collected
@@ -18,6 +19,9 @@ from muntin.whole.distinct import DistinctCount
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.function import Whole
 from muntin.whole.quantiles import Quantiles
+
+MOST = (1 << 31) - 1
+"""Values in a list."""
 
 
 def _bound(whole: Whole, result: pa.DataType, estimator: Estimator | None = None) -> Bound:
@@ -33,10 +37,19 @@ def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
     raise AssertionError("a holistic aggregate has no partials to answer from")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantileAggregate(OfColumn):
     probabilities: tuple[float, ...]
     as_list: bool
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        if self.probabilities == (0.5,) and not self.as_list:
+            return "median", {"column": self.column}
+        return "quantile", {
+            "column": self.column,
+            "probability": self.probabilities if self.as_list else self.probabilities[0],
+        }
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
@@ -47,31 +60,47 @@ class QuantileAggregate(OfColumn):
         return _bound(whole, result, QuantileEstimator(_count(whole), whole))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModeAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "mode", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         mode = Mode(self.column, where)
         estimator = FrequencyEstimator(_count(mode), mode, 1, as_list=False)
         return _bound(mode, _orderable(self.column, types), estimator)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CountDistinctAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "count_distinct", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         _orderable(self.column, types)
         distinct = DistinctCount(self.column, where)
         return _bound(distinct, pa.int64(), DistinctEstimator(_count(distinct), distinct))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CollectAggregate(OfColumn):
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "collect", {"column": self.column}
+
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         return _bound(Collected(self.column, where), pa.list_(type_of(self.column, types)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopKAggregate(OfColumn):
     k: int
+
+    @property
+    def written(self) -> tuple[str, Mapping[str, object]]:
+        return "top_k", {"column": self.column, "k": self.k}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         item = _orderable(self.column, types)
@@ -95,7 +124,7 @@ def quantile(column: str, probability: float | Sequence[float], *, where: Where 
     """Exact quantiles, as Spark's `percentile`: one number, or a list of them for several probabilities."""
     several = not isinstance(probability, int | float)
     given = tuple(probability) if isinstance(probability, Sequence) else (probability,)
-    if not given or isinstance(probability, str):
+    if not given or isinstance(probability, str | bytes):
         raise MuntinError(f"probability must be a number from 0 to 1, or several of them, got {probability!r}.")
     for each in given:
         if isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1:
@@ -120,6 +149,4 @@ def collect(column: str, *, where: Where = None) -> Aggregate:
 
 def top_k(column: str, k: int, *, where: Where = None) -> Aggregate:
     """The k most frequent values with their counts, most frequent first: a list of (`item`, `count`)."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise MuntinError(f"k must be a whole number from 1, got {k!r}.")
-    return TopKAggregate(where, column, k)
+    return TopKAggregate(where, column, whole_number(k, "k", MOST))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 
+from muntin.checks import one_of
 from muntin.durations import Duration, microseconds
-from muntin.errors import MuntinError, suggest
+from muntin.errors import MuntinError
 
 CODECS = ("snappy", "lz4", "zstd")
 _LEVELS = {"lz4": (1, 12), "zstd": (1, 22)}
@@ -33,8 +35,7 @@ class Compression:
         cls, after: Duration | None, codec: str, level: int | None, memory: str | int | None, given_after: bool
     ) -> Compression:
         """Checked, as the user gave it."""
-        if codec not in CODECS:
-            raise MuntinError(f"codec {codec!r} is not known. {suggest(str(codec), CODECS)}")
+        one_of(codec, "codec", dict.fromkeys(CODECS, ""))
         if level is not None:
             _check_level(codec, level)
         if given_after and memory is not None:
@@ -72,19 +73,22 @@ def size_in_bytes(value: str | int, argument: str) -> int:
         found = _SIZE.fullmatch(value.strip().lower())
         if found is None or found[2] not in _UNITS:
             raise MuntinError(f"{argument} is {value!r}, which is not a size; write one such as '512 MB' or '2 GB'.")
-        size = int(float(found[1]) * _UNITS[found[2]])
+        size = int(Decimal(found[1]) * _UNITS[found[2]])
     elif isinstance(value, int) and not isinstance(value, bool):
         size = value
     else:
         raise MuntinError(f"{argument} must be a size such as '2 GB', or a number of bytes, got {value!r}.")
     if size <= 0:
         raise MuntinError(f"{argument} must be more than nothing, got {value!r}.")
+    if size >= 1 << 63:
+        raise MuntinError(f"{argument} is {value!r}, which is more than any machine has; give less than 9,000 PB.")
     return size
 
 
 def describe_size(size: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}"
+    """Bytes as a person would say it; thousands of petabytes stay such."""
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if size < 999.5:  # what would be shown as 1,000 is one of the next unit
+            return f"{size:,.0f} {unit}" if unit in ("bytes", "KB", "MB") else f"{size:,.1f} {unit}"
         size /= 1000
-    return f"{size:,.1f} GB"
+    return f"{size:,.1f} PB"

@@ -10,6 +10,7 @@ from muntin.joins.multiplied import how
 from muntin.joins.names import PREFIX
 from muntin.joins.product import MOST_PAIRS
 from muntin.plan import Plan
+from muntin.volume import Volume, state_warnings
 
 if TYPE_CHECKING:
     from muntin.joins.join import Join, Prepared
@@ -40,8 +41,11 @@ def explanation(join: Join, prepared: Prepared) -> str:
     if plan.shedding is not None:
         lines += ["", f"{shedding(plan.shedding, plan)} Each side sheds for itself, by its own groups."]
     copies = join.window.copies
+    volume = Volume.of(plan.windows)
+    assert volume is not None, "a join goes by time"
     lines += [
         "",
+        volume.told if join.aggregates else f"Results: a pair is in up to {copies:,} window{'s' * (copies != 1)}.",
         f"Plain Spark would copy every row of both sides {copies:,} time{'s' * (copies != 1)}, and join the copies; "
         "Muntin touches it once" + (" before pairs are made." if plan.applied is not None else " and makes no pair."),
     ]
@@ -51,7 +55,9 @@ def explanation(join: Join, prepared: Prepared) -> str:
             f"Watermark: {delays[0]} behind the latest row on the left, {delays[1]} on the right; the one that is "
             f"further behind counts for both; {late_rows(query)}"
         )
-    return "\n".join(lines)
+    found = volume.warnings(plan.windows)
+    found += state_warnings(family, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
+    return "\n".join([*lines, *([""] if found else []), *found])
 
 
 def _pairs(join: Join) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.decomposable import CountAggregate
+from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
@@ -19,8 +20,9 @@ from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.sides import Condition, JoinedAggregate, Side
 from muntin.panes.tuples import WEIGHT
-from muntin.query import RESERVED, LatePolicy, Query
+from muntin.query import RESERVED, LatePolicy, Query, check_named, column_names
 from muntin.sampling.plan import HIDDEN
+from muntin.shown import join_shown, rows_shown
 from muntin.windows import PaneWindow
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Prepared:
     """The conditions that are computed on the pairs, by the name of their column."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Join:
     """What to compute of the pairs. Every method returns a new join; `to_df()` gives the DataFrame."""
 
@@ -54,19 +56,17 @@ class Join:
     aggregates: Mapping[str, JoinedAggregate] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
 
-    def agg(self, **named: Aggregate) -> Join:
+    def __repr__(self) -> str:
+        return join_shown(self)
+
+    def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Join:
         """What to compute of the pairs of every window and key: `agg(pairs=A.count(), fare=A.sum("fare"))`.
 
         Columns go by the names that `rows()` gives them. Pairs are only made where an aggregate needs them.
         """
-        if not named:
-            raise MuntinError("agg() got nothing to compute; name at least one aggregate, such as agg(n=A.count()).")
+        check_named(unnamed, named)
         joined, conditions = dict(self.aggregates), dict(self.conditions)
         for name, aggregate in named.items():
-            if not isinstance(aggregate, Aggregate):
-                raise MuntinError(
-                    f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count()."
-                )
             self._check_output_name(name, joined)
             for column in aggregate.columns:
                 self._check_column(column, f"{name}'s column")
@@ -89,6 +89,7 @@ class Join:
             raise MuntinError(f"columns must be a list of names, got {columns!r}; write [{columns!r}].")
         if columns is None:
             columns = [name for side in self.sides for name in side.names]
+        columns = column_names(columns, "columns")
         for position, name in enumerate(columns):
             self._check_column(name, "column")
             if name in RESERVED:
@@ -170,7 +171,8 @@ class Join:
             assert of is not None, "a condition of both sides needs the pairs"
             marks[of] = joined.condition
         time = self.query.source.types[TIME]
-        return multiplied(joined.aggregate, self.types, marks[joined.side], marks[other(joined.side)], time)
+        bound = multiplied(joined.aggregate, self.types, marks[joined.side], marks[other(joined.side)], time)
+        return replace(bound, written=repr(joined.aggregate))
 
     def _over_pairs(self) -> Prepared:
         """All aggregates over the pairs, since those are made anyway."""
@@ -264,6 +266,7 @@ class Join:
         raise MuntinError(f"{what} {column!r} is not in the joined rows. {hint or suggest(column, self.types)}")
 
     def _check_output_name(self, name: str, taken: Mapping[str, JoinedAggregate]) -> None:
+        encodable(name, "a name")
         if name in RESERVED:
             raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
         if name in self.query.by:
@@ -272,7 +275,7 @@ class Join:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JoinRows:
     """The joined rows, as a query: `to_df()`, `explain()`, and what a join can be told.
 
@@ -283,6 +286,9 @@ class JoinRows:
     _join: Join
     _names: tuple[str, ...]
     """The columns beside window and keys."""
+
+    def __repr__(self) -> str:
+        return rows_shown(self._join, self._names)
 
     def to_df(self) -> DataFrame:
         from muntin.spark.join import build_join

@@ -14,6 +14,7 @@ from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query, column_names
+from muntin.start import check_window
 from muntin.windows import PaneWindow, Window
 
 if TYPE_CHECKING:
@@ -94,8 +95,10 @@ def _check_alike(sources: Mapping[Which, Source]) -> None:
 
 
 def _check_window(window: object) -> None:
-    if not isinstance(window, Window):
-        raise MuntinError(f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes').")
+    if isinstance(window, list | tuple | set):
+        raise MuntinError(f"window is {window!r}, and a join has a single one; give it as it is, without brackets.")
+    check_window(window)
+    assert isinstance(window, Window)
     if not isinstance(window, PaneWindow):
         raise MuntinError(
             f"window is {window.label}, whose windows depend on the tuples, so that each side would have its own, and "

@@ -26,9 +26,9 @@ from muntin.panes.integers import Distances, is_shortened, restored, shortened
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 
-FORMAT_VERSION = 3
-"""Since version 2 chunks share values of the state; since version 3 equal counts of leaves are written once. States of
-earlier versions are read as they are."""
+FORMAT_VERSION = 4
+"""Since version 2 chunks share values of the state; since version 3 equal counts of leaves are written once; since
+version 4 a description of the query is beside the header. States of earlier versions are read as they are."""
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -47,6 +47,7 @@ class Kind(IntEnum):
     SAMPLES = 5
     JOB = 6
     BUNDLE = 7
+    DESCRIPTION = 8
 
 
 def seal(kind: Kind, body: bytes) -> bytes:

@@ -19,10 +19,10 @@ import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array
 from muntin.chunks.store import Chunk, ChunkStore
-from muntin.errors import StateError
 from muntin.host.folder import HostFolder
 from muntin.panes import packed
 from muntin.panes.copies import LocalCopies
+from muntin.panes.described import describe, other_query, other_shards
 from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
@@ -92,6 +92,8 @@ class Header:
     pause: Pause = field(default_factory=Pause)
     waits: bool = False
     """Whether tuples wait for their chunk to be complete, though the query samples."""
+    described: str = ""
+    """The digest of the description of the query beside it; checkpoints of earlier versions have none."""
 
     @property
     def marks(self) -> Marks:
@@ -240,6 +242,7 @@ class PaneStore:
             samples=self._write_samples(samples),
             falls_back=falls_back,
             pause=pause or Pause(),
+            described=describe(self._plan, self._backend, self.header.described),
         )
         header = self._drop_closed(header)
         if self.header.waits and not marks.waits:
@@ -290,15 +293,9 @@ class PaneStore:
             return Header(self._plan.fingerprint, shards, version="", watermark=0, settled=0)
         header = Header.decode(stored)
         if header.shards != shards:
-            raise StateError(
-                f"The checkpoint was made with {header.shards} shards, and the query now has {shards}. "
-                f"Set spark.sql.shuffle.partitions to {header.shards}, or start with a new checkpoint location."
-            )
+            raise other_shards(header.shards, shards)
         if header.fingerprint != self._plan.fingerprint:
-            raise StateError(
-                "The checkpoint was made by a query with other windows, keys, columns or aggregates, so its panes "
-                "mean something else. Restore the query, or start it with a new checkpoint location."
-            )
+            raise other_query(self._plan, self._backend)
         return header
 
     def _drop_closed(self, header: Header) -> Header:

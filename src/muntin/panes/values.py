@@ -21,10 +21,15 @@ Read = TypeVar("Read")
 
 
 class StateBackend(Protocol):
-    """What the store needs of an engine: one header, and named values. All of it commits with the batch, or none."""
+    """What the store needs of an engine: one header, the description of the query, and named values.
+
+    All of it commits with the batch, or none.
+    """
 
     def read_header(self) -> bytes | None: ...
     def write_header(self, value: bytes) -> None: ...
+    def read_description(self) -> bytes | None: ...
+    def write_description(self, value: bytes) -> None: ...
     def read(self, name: str) -> bytes | None: ...
     def write(self, name: str, value: bytes) -> None: ...
     def delete(self, name: str) -> None: ...
@@ -36,12 +41,19 @@ class MemoryState:
 
     header: bytes | None = None
     values: dict[str, bytes] = field(default_factory=dict)
+    description: bytes | None = None
 
     def read_header(self) -> bytes | None:
         return self.header
 
     def write_header(self, value: bytes) -> None:
         self.header = value
+
+    def read_description(self) -> bytes | None:
+        return self.description
+
+    def write_description(self, value: bytes) -> None:
+        self.description = value
 
     def read(self, name: str) -> bytes | None:
         return self.values.get(name)
@@ -53,7 +65,7 @@ class MemoryState:
         del self.values[name]
 
     def copy(self) -> MemoryState:
-        return MemoryState(self.header, dict(self.values))
+        return MemoryState(self.header, dict(self.values), self.description)
 
 
 class StateValues:

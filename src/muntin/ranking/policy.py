@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.values import is_fixed, is_ranked
+from muntin.checks import flag, whole_number
 from muntin.errors import MuntinError, suggest
 from muntin.windows import PaneWindow, Window
 
@@ -26,13 +25,10 @@ class Top:
 
     @classmethod
     def of(cls, k: Any, by: Any, descending: Any) -> Top:
-        if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= MOST_GROUPS:
-            raise MuntinError(f"k must be a whole number from 1, got {k!r}.")
+        most = whole_number(k, "k", MOST_GROUPS)
         if not isinstance(by, str) or not by:
             raise MuntinError(f"by must be the name of one of the query's aggregates, got {by!r}.")
-        if not isinstance(descending, bool):
-            raise MuntinError(f"descending must be True or False, got {descending!r}.")
-        return cls(int(k), by, descending)
+        return cls(most, by, flag(descending, "descending"))
 
     def check_groups(self, windows: Sequence[Window], keys: Sequence[str]) -> None:
         """Whether windows have groups side by side: only those over time begin and end alike for all keys."""

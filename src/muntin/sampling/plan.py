@@ -160,7 +160,7 @@ def _groups_of_shard(
     for place, key in enumerate(keys):
         try:
             columns.append(pa.array([row[place] for row in rows], types[key]))
-        except (pa.ArrowException, TypeError, IndexError) as error:
+        except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError) as error:
             raise MuntinError(
                 f"groups does not fit the key {key!r} ({types[key]}): {error}. Give one value per key column."
             ) from error

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from muntin.checks import flag, one_of
 from muntin.chunks.policy import size_in_bytes
 from muntin.errors import MuntinError
 
@@ -44,16 +45,14 @@ class Approximation:
         """Checked, as the user gave it."""
         _check_share("error", error, "0.1 for ten per cent")
         _check_share("confidence", confidence, "0.95")
-        if combine not in ("l1", "max"):
-            raise MuntinError(
-                f"combine is {combine!r}; it can be 'l1', the mean of the groups' errors, or 'max', the largest."
-            )
+        one_of(combine, "combine", {"l1": "the mean of the groups' errors,", "max": "the largest"})
+        flag(incremental, "incremental")
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise MuntinError(f"seed must be a whole number, got {seed!r}.")
         tuples, size = _budget(budget)
         known = None
         if groups is not None:
-            known = tuple(groups) if isinstance(groups, Sequence) and not isinstance(groups, str) else None
+            known = tuple(groups) if isinstance(groups, Sequence) and not isinstance(groups, str | bytes) else None
             if not known:
                 raise MuntinError(
                     f"groups must be a list of the keys that will come, such as ['a', 'b'], got {groups!r}."
@@ -62,7 +61,7 @@ class Approximation:
                 raise MuntinError(
                     f"budget is {tuples}, fewer than the {len(known)} groups that share it; give each at least one."
                 )
-        return cls(tuples, size, error, confidence, known, "max" if combine == "max" else "l1", bool(incremental), seed)
+        return cls(tuples, size, error, confidence, known, "max" if combine == "max" else "l1", incremental, seed)
 
     @property
     def is_auto(self) -> bool:
@@ -80,6 +79,10 @@ def _budget(budget: object) -> tuple[int | None, int | None]:
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise MuntinError(
             f"budget must be a number of tuples such as 1000, a size such as '1 MB', or 'auto', got {budget!r}."
+        )
+    if budget >= 1 << 63:
+        raise MuntinError(
+            f"budget is {budget!r}, more tuples than can be counted; give less, or leave approximate() out."
         )
     if budget < 1:
         raise MuntinError(f"budget must be at least one tuple, got {budget!r}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from muntin.checks import one_of
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError
 
@@ -47,11 +48,11 @@ class Shedding:
             raise MuntinError(
                 f"rate must be a number from 0 to below 1, such as 0.9 to drop nine of ten tuples, got {rate!r}."
             )
-        if method not in ("concept", "uniform"):
-            raise MuntinError(
-                f"method is {method!r}; it can be 'concept', which keeps some of every group, or 'uniform', which "
-                "treats all tuples alike."
-            )
+        one_of(
+            method,
+            "method",
+            {"concept": "which keeps some of every group,", "uniform": "which treats all tuples alike"},
+        )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise MuntinError(f"seed must be a whole number, got {seed!r}.")
         if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -9,6 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from muntin.chunks.policy import describe_size
+from muntin.errors import MuntinError
 from muntin.panes.store import Totals
 from muntin.stages.shard_metrics import ShardMetrics
 
@@ -20,7 +23,7 @@ _LARGEST = {"compressed_after", "shed_rate"}
 _PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Progress:
     """What a streaming query has done since it first started, and how it stands after its last batch."""
 
@@ -112,6 +115,31 @@ class Progress:
     drift_total: int = 0
     """How many rows they have."""
 
+    def __repr__(self) -> str:
+        """The figures that matter, on one line; all others are attributes."""
+        if self.batch_id < 0:
+            return "Progress(no batch yet)"
+        parts = [
+            f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
+            f"{self.batch_results:,} results",
+            f"in all: {self.rows:,} rows"
+            + "".join(f", {getattr(self, name):,} {what}" for name, what in self._noted())
+            + f", {self.results:,} results",
+            f"state: {describe_size(self.state_bytes)}",
+        ]
+        return f"Progress({'; '.join(parts)})"
+
+    def _noted(self) -> Iterator[tuple[str, str]]:
+        """Counters that are told if there is something in them."""
+        for name, what in (
+            ("late_rows", "late"),
+            ("bad_rows", "bad"),
+            ("outside_rows", "outside"),
+            ("shed_rows", "shed"),
+        ):
+            if getattr(self, name):
+                yield name, what
+
     @property
     def overlap(self) -> float | None:
         """Concept overlap: the share of the groups of two neighbouring windows that both have; None if none were
@@ -159,6 +187,11 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
 
 def progress(query: Any) -> Progress:
     """The metrics of a running or ended streaming query, as a plain object."""
+    if not hasattr(type(query), "recentProgress"):
+        raise MuntinError(
+            f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
+            "no progress: count its results, or look at what .explain() says."
+        )
     observations = ((each, each["observedMetrics"].get(OBSERVATION)) for each in reversed(query.recentProgress))
     reports = [(report, _as_dict(found)) for report, found in observations if found is not None]
     if not reports:
@@ -171,6 +204,13 @@ def progress(query: Any) -> Progress:
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
     return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
+
+
+def _kind(query: Any) -> str:
+    kind = type(query).__name__
+    if isinstance(query, DataFrame):
+        return f"a {'streaming ' * query.isStreaming}{kind}"
+    return "None; start() returns it, awaitTermination() does not" if query is None else f"a {kind}"
 
 
 def _as_dict(row: Any) -> dict[str, Any]:

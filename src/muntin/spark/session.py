@@ -8,6 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from muntin.checks import encodable, whole_number
 from muntin.errors import MuntinError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -28,6 +29,8 @@ _LOCAL_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 _SPARKS_DEFAULT_PARTITIONS = 200
+MOST_SHARDS = 100_000
+"""Each is a task of every batch: more is a mistake."""
 
 
 def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
@@ -36,8 +39,13 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
     `shards` is the number of parts that the state has, one per shuffle partition, fixed for the life of a checkpoint.
     By default it is what the session says, or one per core where the session only has Spark's default of 200.
     """
-    if shards is not None and (not isinstance(shards, int) or shards < 1):
-        raise MuntinError(f"shards must be a whole number from 1, got {shards!r}.")
+    if not hasattr(type(spark), "readStream"):  # a Connect session is of another class
+        raise MuntinError(
+            f"spark must be a Spark session, got {type(spark).__name__}; make one with SparkSession.builder, or with "
+            "muntin.session()."
+        )
+    if shards is not None:
+        shards = whole_number(shards, "shards", MOST_SHARDS)
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     if shards is None and partitions(spark) == _SPARKS_DEFAULT_PARTITIONS:
@@ -49,6 +57,9 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
 
 def session(name: str = "muntin") -> SparkSession:
     """A configured local Spark session, with nothing else to start."""
+    if not isinstance(name, str) or not name:
+        raise MuntinError(f"name must be a non-empty string, got {name!r}; it is what Spark calls the session.")
+    encodable(name, "name")
     # Spark looks for python3 on the path; Muntin's workers need the interpreter that has Muntin.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -61,11 +72,13 @@ def session(name: str = "muntin") -> SparkSession:
 
 def check_configured(spark: SparkSession) -> None:
     provider = spark.conf.get(PROVIDER, "")
-    if provider != ROCKSDB:
-        raise MuntinError(
-            f"The session's state store is {provider!r}, which cannot hold Muntin's state; "
-            "call muntin.configure(spark) before to_df()."
-        )
+    if provider == ROCKSDB:
+        return
+    found = f"{PROVIDER} is {provider!r}" if provider else f"{PROVIDER} is not set"
+    raise MuntinError(
+        f"The session is not configured for streams: {found}, and Muntin's state needs the RocksDB state store. Call "
+        "muntin.configure(spark) before to_df(), or make the session with muntin.session()."
+    )
 
 
 def partitions(spark: SparkSession) -> int:

@@ -58,8 +58,8 @@ class Source:
         """The filter as a column, once Spark has agreed that it is a condition over these data."""
         if not isinstance(where, str | Column):
             raise MuntinError(f"where must be a SQL condition such as 'fare > 10' or a Spark column, got {where!r}.")
-        condition = F.expr(where) if isinstance(where, str) else where
         try:
+            condition = F.expr(where) if isinstance(where, str) else where
             kind = self.frame.select(condition.alias("condition")).schema["condition"].dataType
         except PySparkException as error:
             reason = str(error).splitlines()[0]

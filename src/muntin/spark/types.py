@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from muntin.checks import encodable
 from muntin.errors import MuntinError
 
 _SIMPLE: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
@@ -94,7 +95,7 @@ def result_fields(schema: T.DataType | str) -> pa.Schema:
                 f"schema's column {field.name!r} is of type {field.dataType.simpleString()}, which Muntin does not "
                 "handle; use a number, string, boolean, date, timestamp, decimal, or an array, map or struct of them."
             )
-        fields.append(pa.field(field.name, kind))
+        fields.append(pa.field(encodable(field.name, "schema's column"), kind))
     return pa.schema(fields)
 
 

@@ -11,7 +11,8 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.errors import StateError
-from muntin.panes.store import HotCache, PaneStore
+from muntin.panes.described import other_shards
+from muntin.panes.store import Header, HotCache, PaneStore
 from muntin.plan import Plan
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import keep_freed_memory
@@ -81,11 +82,7 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         shard = int(key[0])
         if shard not in self._plan.shards:
-            raise StateError(
-                f"The checkpoint has a shard {shard} that the query, with {len(self._plan.shards)} shards, has not. "
-                "Set spark.sql.shuffle.partitions, or the workers of .parallel(), back to what they were, or start "
-                "with a new checkpoint location."
-            )
+            raise self._unknown(shard)
         plan = _plan_of(self._plan, shard)
         store = PaneStore(plan, self._query, shard, self._state, _CACHE)
         known, before = store.header.version != "", store.header.watermark // 1000
@@ -101,6 +98,18 @@ class ShardProcessor(StatefulProcessor):
         if load is not None:
             load.hear(each.load for each in arrived if each.load is not None)
             load.done()
+
+    def _unknown(self, shard: int) -> StateError:
+        """The error for a shard that the query does not have; what there is of it says how many there were."""
+        stored, now = self._state.read_header(), len(self._plan.shards)
+        before = now if stored is None else Header.decode(stored).shards
+        if before != now:
+            return other_shards(before, now)
+        return StateError(
+            f"The checkpoint has a shard {shard} that the query, with {now} shards, has not. Set "
+            "spark.sql.shuffle.partitions, or the workers of .parallel(), back to what they were, or start with a new "
+            "checkpoint location."
+        )
 
 
 def _finished(finish: Finish | None, told: Iterator[pa.RecordBatch | Job]) -> Iterator[pa.RecordBatch | Job]:
@@ -142,6 +151,10 @@ def unpacked(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator
     return run
 
 
+_DESCRIPTION = "query"
+"""A name that no segment has. A state variable of its own would be one more for every task to open."""
+
+
 class _SparkState:
     """The store's backend in Spark's state. Spark serialises the bytes; nothing in them is code."""
 
@@ -154,6 +167,12 @@ class _SparkState:
 
     def write_header(self, value: bytes) -> None:
         self._header.update((value,))
+
+    def read_description(self) -> bytes | None:
+        return self.read(_DESCRIPTION)
+
+    def write_description(self, value: bytes) -> None:
+        self.write(_DESCRIPTION, value)
 
     def read(self, name: str) -> bytes | None:
         return _bytes(self._segments.getValue((name,)))

@@ -14,10 +14,10 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
+from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, positive_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CountWindow(TupleWindow):
     size: int
     slide: int
@@ -25,6 +25,12 @@ class CountWindow(TupleWindow):
     """In microseconds: how long a window may wait for its next tuple before it is shown incomplete."""
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t_i | w·slide <= i < w·slide + size }"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        slide = {"slide": self.slide} if self.slide != self.size else {}
+        wait = {"max_wait": describe(self.max_wait)} if self.max_wait is not None else {}
+        return "count", {"size": self.size, **slide, **wait}
 
     @property
     def label(self) -> str:

@@ -19,15 +19,20 @@ import numpy as np
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, microseconds, positive_microseconds
 from muntin.errors import MuntinError
-from muntin.windows.model import ForwardContext, Ids, PaneWindow, check_name
+from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CumulativeWindow(PaneWindow):
     size: int
     step: int
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t | ⌊w / n⌋·size <= τ(t) < (w + 1)·step }, n = size / step"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        shift = {"offset": describe(self.offset)} if self.offset else {}
+        return "cumulative", {"size": describe(self.size), "step": describe(self.step), **shift}
 
     @property
     def label(self) -> str:

@@ -17,17 +17,22 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.arrays import Array, Int64Array, search_behind
+from muntin.checks import is_integer
 from muntin.errors import MuntinError
-from muntin.windows.model import ForwardContext, TupleWindow, check_name
+from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeltaWindow(TupleWindow):
     column: str
     size: int | float
     slide: int | float
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }, t_r the w-th trigger"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return "delta", {"column": self.column, "size": self.size, "slide": self.slide}
 
     @property
     def label(self) -> str:
@@ -89,7 +94,7 @@ def delta(column: str, size: int | float, slide: int | float, *, name: str | Non
     if not isinstance(column, str) or not column:
         raise MuntinError(f"column must be the name of a column that grows, got {column!r}.")
     for argument, value in (("size", size), ("slide", slide)):
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        is_number = is_integer(value) or isinstance(value, float | np.floating)
         if not is_number or not 0 < value < 1 << 63:
             raise MuntinError(
                 f"{argument} must be a positive number below 2**63, an amount of {column!r}, got {value!r}."

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from muntin.arrays import Int64Array
+from muntin.checks import encodable, is_integer
 from muntin.errors import MuntinError
+from muntin.written import call
 
 ForwardContext = Literal["free", "aware"]
 Ids = TypeVar("Ids", int, Int64Array)
+Parameters: TypeAlias = dict[str, str | int | float]
+_NAMED = ("offset", "max_wait")
+"""The arguments that are written with their names."""
 NEVER = np.iinfo(np.int64).min
 """The end of a window that is not there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Window(ABC):
     """A window model: which tuples each window holds (its extent), and which windows a tuple is in (its mapping).
 
@@ -36,6 +41,17 @@ class Window(ABC):
         """The window as the user wrote it; its name where none was given."""
 
     @property
+    @abstractmethod
+    def parameters(self) -> tuple[str, Parameters]:
+        """The function of `muntin.windows` that makes it, and its arguments but for the name, in the user's units."""
+
+    def __repr__(self) -> str:
+        function, parameters = self.parameters
+        named = {name: parameters[name] for name in parameters if name in _NAMED}
+        positional = [value for name, value in parameters.items() if name not in _NAMED]
+        return call(f"W.{function}", *positional, **named, **({} if self.name is None else {"name": self.name}))
+
+    @property
     def title(self) -> str:
         return self.name if self.name is not None else self.label
 
@@ -44,7 +60,7 @@ class Window(ABC):
         """From which watermark on a tuple at each time is too late for all windows; `NEVER` if there are none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PaneWindow(Window):
     """Windows whose bounds are known beforehand, so that each is a run of panes of event time.
 
@@ -100,7 +116,7 @@ class PaneWindow(Window):
         return np.where(last >= self.first_containing(times), self.end(last), NEVER)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TupleWindow(Window):
     """Windows that depend on the tuples themselves: per key, over tuples in event-time order.
 
@@ -115,10 +131,10 @@ class TupleWindow(Window):
 def check_name(name: str | None) -> str | None:
     if name is not None and (not isinstance(name, str) or not name):
         raise MuntinError(f"name must be a non-empty string, got {name!r}; it labels the window in the results.")
-    return name
+    return name if name is None else encodable(name, "name")
 
 
 def positive_count(value: object, argument: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value < 1 << 53:
+    if is_integer(value) and 1 <= value < 1 << 53:
         return int(value)
     raise MuntinError(f"{argument} must be a whole number of tuples, at least 1 and below 2**53, got {value!r}.")

@@ -16,14 +16,18 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.windows.model import ForwardContext, Window, check_name
+from muntin.windows.model import ForwardContext, Parameters, Window, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SessionWindow(Window):
     gap: int
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = a longest run of tuples with τ(next) - τ(t) <= gap"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return "session", {"gap": describe(self.gap)}
 
     @property
     def label(self) -> str:

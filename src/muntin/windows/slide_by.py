@@ -25,15 +25,19 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.windows.model import ForwardContext, TupleWindow, check_name, positive_count
+from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, positive_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SlideByTuple(TupleWindow):
     size: int
     every: int
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = { t | τ(t_r) - size < τ(t) <= τ(t_r) }, r = (w + 1)·every - 1"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return "slide_by_tuple", {"size": describe(self.size), "every": self.every}
 
     @property
     def label(self) -> str:
@@ -65,12 +69,16 @@ class SlideByTuple(TupleWindow):
         return first, np.searchsorted(triggers, times[index] + self.size, side="left") - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SlideByTime(TupleWindow):
     last: int
     every: int
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = the last `last` tuples with τ(t) < (w + 1)·every"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return "slide_by_time", {"last": self.last, "every": describe(self.every)}
 
     @property
     def label(self) -> str:

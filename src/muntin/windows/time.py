@@ -18,10 +18,10 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, microseconds, positive_microseconds
-from muntin.windows.model import ForwardContext, Ids, PaneWindow, check_name
+from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TimeWindow(PaneWindow):
     """A window of `size` every `slide`, shifted by `offset`; all in microseconds."""
 
@@ -29,6 +29,13 @@ class TimeWindow(PaneWindow):
     slide: int
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t | w·slide <= τ(t) < w·slide + size }"
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        shift = {"offset": describe(self.offset)} if self.offset else {}
+        if self.slide == self.size:
+            return "tumbling", {"size": describe(self.size), **shift}
+        return "sliding", {"size": describe(self.size), "slide": describe(self.slide), **shift}
 
     @property
     def label(self) -> str:

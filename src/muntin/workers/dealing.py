@@ -17,7 +17,7 @@ from muntin.arrays import BoolArray, Int64Array
 from muntin.families.time import TimeFamily
 from muntin.panes.table import Leaves, PaneTable, arranged, compacted
 from muntin.windows import PaneWindow, TimeWindow, Window
-from muntin.windows.model import ForwardContext, Ids
+from muntin.windows.model import ForwardContext, Ids, Parameters
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
@@ -57,7 +57,7 @@ class Deal:
         return turn * self.batch + reached
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DealtWindow(PaneWindow):
     """The windows of a model that one worker has, with ids of their own."""
 
@@ -76,6 +76,10 @@ class DealtWindow(PaneWindow):
     @property
     def label(self) -> str:
         return self.window.label
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return self.window.parameters
 
     @property
     def lengths(self) -> tuple[int, ...]:

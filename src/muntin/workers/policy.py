@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from muntin.checks import flag, one_of, whole_number
 from muntin.errors import MuntinError
 
 Model = Literal["keyed", "active", "agnostic"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
+
+MOST = (1 << 31) - 1
+"""Of workers, windows of a batch, and keys."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,18 @@ class Parallel:
     def of(
         cls, model: Wish, workers: int | None, batch: int | None, ordered: bool, keys: int | None, skewed: bool
     ) -> Parallel:
-        if model not in get_args(Wish):
-            raise MuntinError(f"model is {model!r}; it can be 'auto', 'keyed', 'active' or 'agnostic'.")
-        for name, value in (("workers", workers), ("batch", batch), ("keys", keys)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise MuntinError(f"{name} must be a whole number from 1, or None, got {value!r}.")
+        one_of(model, "model", dict.fromkeys(get_args(Wish), ""))
+        workers, batch, keys = (
+            None if value is None else whole_number(value, name, MOST, optional=True)
+            for name, value in (("workers", workers), ("batch", batch), ("keys", keys))
+        )
         if batch is not None and model not in ("auto", "active"):
             raise MuntinError(
                 f"batch is {batch}, the number of consecutive windows that an active worker gets, and the model is "
                 f"{model!r}; leave it out, or use model='active'."
             )
-        for name, flag in (("ordered", ordered), ("skewed", skewed)):
-            if not isinstance(flag, bool):
-                raise MuntinError(f"{name} must be True or False, got {flag!r}.")
+        flag(ordered, "ordered")
+        flag(skewed, "skewed")
         return cls(model, workers, batch, ordered, keys, skewed)
 
 

@@ -1,0 +1,62 @@
+"""The fingerprint of a plan: it changes whenever state of one query would mean something else to the other.
+
+Checkpoints keep it, so its text must never change. It is made here, field by field, and not of what `repr` shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING
+
+from muntin.aggregates.custom import CustomPartial, OptionalPartial
+from muntin.aggregates.partial import Partial
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+def fingerprint(plan: Plan) -> str:
+    layout = [[kept(partial) for partial in each.partials] for each in plan.layout.leaf_sets]
+    parts: tuple[object, ...] = (
+        plan.time,
+        [replace(window, name=None) for window in plan.windows],
+        plan.keys,
+        sorted((k, str(v)) for k, v in plan.types.items()),
+        layout,
+    )
+    if plan.layout.whole and plan.layout.tuples is not None:
+        parts += (plan.layout.tuples.names,)
+    if plan.sampling is not None:
+        parts += (plan.sampling.policy.seed, [spec.columns for spec in plan.sampling.specs])
+    return digest(canonical(parts))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def kept(partial: Partial) -> str:
+    """What a partial keeps, as text."""
+    return canonical(_without_functions(partial))
+
+
+def canonical(value: object) -> str:
+    """Every value by its class and fields, whatever its `repr` says."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = ", ".join(f"{field.name}={canonical(getattr(value, field.name))}" for field in fields(value))
+        return f"{type(value).__qualname__}({inner})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(canonical, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(canonical, value))}{',' * (len(value) == 1)})"
+    return repr(value)
+
+
+def _without_functions(partial: Partial) -> object:
+    """A custom partial by its shape: the addresses of its functions differ from run to run."""
+    if isinstance(partial, OptionalPartial):
+        return ("optional", _without_functions(partial.inner))
+    if isinstance(partial, CustomPartial):
+        return ("custom", partial.columns, partial.where, partial.shape, partial.dtypes, partial.commutative)
+    return partial

@@ -1,0 +1,135 @@
+"""How much a query emits and keeps, as far as its windows tell, and what is too much of it.
+
+How many rows there are is not known before the query runs. What windows tell are two bounds: how many results a row
+leads to if it is alone in its key, and how many a key gives that has rows all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muntin.chunks.policy import describe_size
+from muntin.durations import describe
+from muntin.families.family import Family
+from muntin.families.time import TimeFamily
+from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
+
+RESULTS_PER_ROW = 100_000
+"""More results than this of a row that is alone in its key get a warning. A day by the second is 86,400."""
+RESULTS_PER_SECOND = 100
+"""More results than this of a key per second of event time get a warning: a slide below ten milliseconds."""
+STATE_PER_KEY = 100_000_000
+"""More bytes than this in the panes of a key get a warning: ten thousand such keys are a terabyte."""
+STATE_OF_ONE_GROUP = 10_000_000_000
+"""The same for a query without keys, which has one group."""
+SHORT_PANE = 1_000
+"""Panes of fewer microseconds get a warning."""
+_SECOND, _DAY = 1_000_000, 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Volume:
+    per_row: int
+    """Results of a row that is alone in its key."""
+    per_day: float
+    """Results of a key that has rows all the time, per day of event time."""
+
+    @classmethod
+    def of(cls, windows: Sequence[Window]) -> Volume | None:
+        """Of windows that go by time; None if there are none, so that results are as many as rows at most."""
+        slides = [slide for slide in map(_slide, windows) if slide is not None]
+        if not slides:
+            return None
+        per_row = sum(window.copies if isinstance(window, PaneWindow) else 1 for window in windows)
+        return cls(per_row, sum(_DAY / slide for slide in slides))
+
+    @property
+    def per_second(self) -> float:
+        return self.per_day * _SECOND / _DAY
+
+    @property
+    def told(self) -> str:
+        rate = f"{self.per_second:,.0f} per second" if self.per_second >= 1 else f"{self.per_day:,.0f} per day"
+        if self.per_day < 1:
+            rate = "fewer than one per day"
+        return (
+            f"Results: a row that is alone in its key leads to {_counted(self.per_row)}; a key with rows all the time "
+            f"gives {rate} of event time."
+        )
+
+    def warnings(self, windows: Sequence[Window]) -> list[str]:
+        if self.per_row <= RESULTS_PER_ROW and self.per_second <= RESULTS_PER_SECOND:
+            return []
+        finest = min(windows, key=lambda window: _slide(window) or _DAY)
+        return [
+            f"Warning: {finest.title} emits very many results: up to {_counted(self.per_row)} for a single row, and "
+            f"{self.per_second:,.0f} per second of event time for every key. Choose a coarser slide"
+            f"{_such_as(finest)}, or tumbling windows and add up their results."
+        ]
+
+
+def _slide(window: Window) -> int | None:
+    """How far apart results of a key are in event time, where the window says it."""
+    if isinstance(window, TimeWindow):
+        return window.slide
+    if isinstance(window, CumulativeWindow):
+        return window.step
+    return window.every if isinstance(window, SlideByTime) else None
+
+
+def _such_as(window: Window) -> str:
+    """A slide that is round and a thousandth of the window, at least a second, where that is coarser."""
+    if not isinstance(window, TimeWindow | CumulativeWindow):
+        return ""
+    rough = max(window.longest // 1_000, _SECOND)
+    slide = next((each for each in _ROUND if each >= rough), rough)
+    return f", such as {describe(slide)!r}" if window.longest % slide == 0 else ""
+
+
+_ROUND = [_SECOND * each for each in (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86_400)]
+
+
+def _counted(results: int) -> str:
+    return f"{results:,} result{'s' * (results != 1)}"
+
+
+def kept_panes(family: TimeFamily, delay: int) -> int:
+    """How many panes a key keeps that has rows in all of them."""
+    return (max(window.longest for window in family.models) + delay) // family.grid.length + 1
+
+
+def leaf_bytes(family: Family) -> int:
+    return 16 + sum(_width(field.dtype) for field in family.leaf_sets[0].fields)
+
+
+def _width(dtype: str) -> int:
+    return 1 if dtype in ("uint8", "bool", "|b1") else 8
+
+
+def state_warnings(family: TimeFamily, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
+    """Of what the panes of a key come to."""
+    panes, length = kept_panes(family, delay), family.grid.length
+    size = panes * leaf_bytes(family)
+    found = []
+    if size > (STATE_PER_KEY if keyed else STATE_OF_ONE_GROUP):
+        whose = "a key with rows in every pane" if keyed else "the one group, with rows in every pane,"
+        many = f" and a thousand such keys {describe_size(1000 * size)}" if keyed else ""
+        rows = " The rows that whole windows need come on top: .compress() makes them smaller." if keeps_rows else ""
+        found.append(
+            f"Warning: {whose} keeps about {describe_size(size)} of state ({panes:,} panes),{many}. Choose a coarser "
+            "slide, shorter windows or a shorter watermark for fewer panes, and fewer aggregates for smaller ones."
+            f"{rows}"
+        )
+    slides = [slide for slide in map(_slide, family.models) if slide is not None]
+    if length < SHORT_PANE:
+        found.append(
+            f"Warning: panes of {describe(length)} are very short. They are the greatest common divisor of all sizes, "
+            "slides and differences of offsets; rounder numbers make longer panes and less state."
+        )
+    elif length < min(slides, default=length) and found:
+        found.append(
+            f"Warning: panes are {describe(length)} long, shorter than any slide, as they must divide all sizes, "
+            "slides and differences of offsets; rounder numbers make longer panes and less state."
+        )
+    return found
