@@ -14,7 +14,7 @@ from muntin.plan import Plan
 from muntin.query import Query
 from muntin.ranking.merged import ranked_schema
 from muntin.spark import session
-from muntin.spark.columns import quoted
+from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.ranked import ranked
@@ -87,7 +87,7 @@ def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, i
 
 
 def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
-    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan, identity), PACKED)
+    packed_rows = map_in_arrow(_input(query, plan, frame), packed_panes(plan, identity), PACKED)
     if not query.source.streaming:
         return packed_rows
     # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the

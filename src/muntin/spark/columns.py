@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from muntin.errors import MuntinError, suggest
 from muntin.expressions import Opaque, computed_name
@@ -56,6 +57,21 @@ def case_sensitive(frame: DataFrame) -> bool:
 def quoted(frame: DataFrame, name: str) -> Column:
     """A column of the data by its name, whatever is in it."""
     return frame["`" + name.replace("`", "``") + "`"]
+
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+
+def map_in_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schema: StructType) -> DataFrame:
+    """`mapInArrow` over columns of any name: PySpark itself does not find one with a dot or a backtick in it."""
+    names = frame.columns
+    if not any("." in name or "`" in name for name in names):
+        return frame.mapInArrow(function, schema)
+
+    def run(batches: Batches) -> Batches:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*(f"column_{number}" for number in range(len(names)))).mapInArrow(run, schema)
 
 
 def same(frame: DataFrame, first: Column, second: Column) -> bool:
@@ -135,7 +151,7 @@ class _Asked:
         condition, known = error.getCondition() or "", self.source.types
         if condition.startswith("UNRESOLVED_COLUMN"):
             name = (error.getMessageParameters() or {}).get("objectName", "").strip("`").replace("`.`", ".")
-            if name == self.given:
+            if isinstance(self.given, str) and name == self.given:
                 self._refuse(f"is not in {self.whose}. {suggest(name, known)}", error)
             self._refuse(f"needs a column {name!r}, which is not in {self.whose}. {suggest(name, known)}", error)
         reason = next((told for found, told in _REFUSED.items() if condition.startswith(found)), None)

@@ -14,7 +14,7 @@ from muntin.errors import MuntinError
 from muntin.joins.names import MARKS, SIDES, TIME
 from muntin.joins.sides import Condition, Side
 from muntin.spark.build import build
-from muntin.spark.columns import Resolved, quietly, quoted
+from muntin.spark.columns import Resolved, map_in_arrow, quietly, quoted
 from muntin.spark.source import Beside, Source
 from muntin.spark.types import schema_to_spark, to_spark
 
@@ -32,7 +32,7 @@ def build_join(join: Join, prepared: Prepared) -> DataFrame:
     read = [name for name in over_pairs.read if name not in prepared.conditions]
     read += ["late"] * (over_pairs.late_row is not None)
     chosen = pairs.select(*(quoted(pairs, name) for name in read), *conditions)
-    return _with_late(join, chosen.mapInArrow(over_pairs.run, schema_to_spark(over_pairs.schema)))
+    return _with_late(join, map_in_arrow(chosen, over_pairs.run, schema_to_spark(over_pairs.schema)))
 
 
 def union_source(left: Side, right: Side, on: Sequence[str], conditions: Mapping[str, Condition]) -> Source:
