@@ -7,6 +7,7 @@ from typing import Any
 
 from muntin.chunks.policy import Compression, describe_size
 from muntin.durations import describe
+from muntin.expressions import shown
 from muntin.families.delta import DeltaFamily
 from muntin.families.family import Family
 from muntin.families.ordered import OrderedFamily
@@ -27,8 +28,8 @@ from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 def explanation(query: Query) -> str:
     plan = query.plan(shards=[0])
     lines = [
-        f"Muntin: {'stream' if query.source.streaming else 'table'}, windows over {query.time!r}"
-        + (f" per {', '.join(map(repr, query.by))}" if query.by else ", one group"),
+        f"Muntin: {'stream' if query.source.streaming else 'table'}, windows over {shown(query.time)!r}"
+        + (f" per {', '.join(map(repr, query.named_keys))}" if query.by else ", one group"),
     ]
     for family in plan.families:
         lines += ["", *_DESCRIBED[type(family)](family, query)]
@@ -96,7 +97,7 @@ def late_rows(query: Query) -> str:
 
 def _whole(plan: Plan) -> list[str]:
     assert plan.layout.tuples is not None
-    names = [name for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
+    names = [shown(name) for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
     length = plan.chunk_length
     stretch = "many tuples" if length is None else describe(length)
     needed = [output.name for output in plan.outputs if output.bound.whole is not None]
@@ -171,7 +172,7 @@ def _ranking(plan: Plan, top: Top) -> list[str]:
     first = "largest" if top.descending else "smallest"
     lines = [
         f"Ranking: the first {top.k:,} group{'s' * (top.k != 1)} of each window by {top.by!r}, the {first} first; "
-        f"equal ones by {', '.join(map(repr, plan.keys))}."
+        f"equal ones by {', '.join(repr(shown(key)) for key in plan.keys)}."
     ]
     if plan.quality_type is None:
         lines.append(f"  Every shard sends its first {top.k:,} of each window to one task, which ranks them.")

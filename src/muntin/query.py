@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,7 +14,9 @@ from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.checks import encodable, one_of, public_name
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration
-from muntin.errors import MuntinError, suggest
+from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike
+from muntin.inputs import Computed, Filters, column_names
 from muntin.joins.product import Product
 from muntin.plan import Plan
 from muntin.ranking.policy import Top
@@ -29,7 +30,7 @@ from muntin.workers import choice
 from muntin.workers.policy import KEYED, Parallel, Wish, Workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from muntin.spark.source import Source
 
@@ -39,25 +40,6 @@ RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", 
 """Names that results have of their own."""
 
 
-@dataclass(frozen=True)
-class Filters:
-    """The `where=` conditions of a query by the name of the boolean column that Spark computes for each.
-
-    The name is a digest of the condition: equal ones are computed once, and another condition is another column, so
-    that state made under the old one is not taken for state of the new.
-    """
-
-    columns: Mapping[str, Column] = field(default_factory=dict)
-
-    def add(self, where: Any, source: Source) -> tuple[Filters, str | None]:
-        """The filters with this one, and the name of its column."""
-        if where is None:
-            return self, None
-        condition = source.filter(where)
-        name = f"__muntin_where_{hashlib.sha256(str(where).encode()).hexdigest()[:16]}"
-        return Filters({**self.columns, name: condition}), name
-
-
 @dataclass(frozen=True, repr=False)
 class Query:
     """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
@@ -65,6 +47,7 @@ class Query:
     source: Source
     windows: tuple[Window, ...]
     time: str
+    """The name that the stages read the event time by, as for all columns here."""
     watermark: int | None
     """The delay in microseconds; None for a table without one."""
     by: tuple[str, ...]
@@ -79,6 +62,10 @@ class Query:
     parallelism: Parallel | None = None
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
+    computed: Computed = field(default_factory=Computed)
+    """The expressions among the columns."""
+    key_names: Mapping[str, str] = field(default_factory=dict)
+    """What keys are called in results, where that is not what they are read by."""
 
     def __repr__(self) -> str:
         return query_shown(self)
@@ -88,18 +75,19 @@ class Query:
         check_named(unnamed, named)
         if self.applied is not None:
             raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
-        bound, filters = dict(self.aggregates), self.filters
+        query = self
         for name, aggregate in named.items():
-            self._check_output_name(name, bound)
-            for column in aggregate.columns:
-                check_column(self.source, column, f"{name}'s column")
-            filters, where = filters.add(aggregate.where, self.source)
+            query._check_output_name(name, query.aggregates)
+            query, columns = query._reading(aggregate.columns, f"{name}'s column")
+            filters, where = query.filters.add(aggregate.where, query.source)
             try:
-                found = aggregate.bind(self.source.types, where, self.source.types[self.time])
-                bound[name] = replace(found, written=repr(aggregate))
+                bound = aggregate.reading([read for read, _ in columns]).bind(
+                    query.types, where, query.types[query.time]
+                )
+                bound = replace(bound, written=repr(aggregate))
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
-        query = replace(self, aggregates=bound, filters=filters)
+            query = replace(query, aggregates={**query.aggregates, name: bound}, filters=filters)
         query._check_shedding()
         return query
 
@@ -108,13 +96,14 @@ class Query:
         function: Callable[[Any], Any],
         schema: str | Any,
         *,
-        columns: Sequence[str] | None = None,
+        columns: ColumnLike | Sequence[ColumnLike] | None = None,
     ) -> Query:
         """A function of the whole window: it gets the window's tuples, in time order, and returns rows.
 
         It gets an Arrow table, or a pandas frame if its argument is annotated as `pandas.DataFrame`, with all columns
-        of the data or those named here, and returns either with the columns of `schema`: a Spark schema or its
-        string form, such as "stops long, longest double". The window and the key are put in front of each row.
+        of the data or those given here, under the names that Spark gives them, and returns either with the columns of
+        `schema`: a Spark schema or its string form, such as "stops long, longest double". The window and the key are
+        put in front of each row.
         """
         from muntin.spark.types import result_fields
 
@@ -126,10 +115,13 @@ class Query:
             self._check_output_name(name, {})
             if name in fields.names[:position]:
                 raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
-        given = list(self.source.types) if columns is None else column_names(columns, "columns")
-        for column in given:
-            check_column(self.source, column, "apply's column")
-        return replace(self, applied=Applied(function, fields, tuple(given), form))
+        given = tuple(self.source.types) if columns is None else column_names(columns, "columns")
+        query, chosen = self._reading(given, "apply's column")
+        for position, (column, name) in enumerate(chosen):
+            if any(column == other or name == called for other, called in chosen[:position]):
+                raise MuntinError(f"apply gets the column {name!r} twice; name it once, or tell two apart by .alias().")
+        read, names = (tuple(each) for each in zip(*chosen, strict=True)) if chosen else ((), ())
+        return replace(query, applied=Applied(function, fields, read, form, names))
 
     def compress(
         self,
@@ -288,14 +280,24 @@ class Query:
             cores=most(),
         )
 
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Of all columns that can be read, those of the data and those that are computed."""
+        return {**self.source.types, **self.computed.types}
+
+    @property
+    def named_keys(self) -> tuple[str, ...]:
+        """The keys by their names in results."""
+        return tuple(self.key_names.get(key, key) for key in self.by)
+
     def plan(self, shards: Sequence[int], workers: Workers = KEYED) -> Plan:
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
-        types = {column: self.source.types[column] for column in dict.fromkeys(read)}
+        types = {column: self.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
         if self.applied is not None:
-            types |= {column: self.source.types[column] for column in self.applied.columns}
+            types |= {column: self.types[column] for column in self.applied.columns}
         emits = self.late_policy == "emit"
         return Plan.make(
             time=self.time,
@@ -316,6 +318,17 @@ class Query:
             required=self.required,
             workers=workers,
         )
+
+    def _reading(self, given: Sequence[ColumnLike], what: str) -> tuple[Query, list[tuple[str, str]]]:
+        """The query with what computes these columns; of each, the name that it is read by and Spark's name for it."""
+        from muntin.spark.columns import resolved
+
+        computed, read = self.computed, []
+        for column in given:
+            found = resolved(self.source, column, what)
+            computed, name = computed.add(found, self.source)
+            read.append((name, found.name))
+        return replace(self, computed=computed), read
 
     def check_complete(self) -> None:
         """That it computes something, and that all that it was told goes together."""
@@ -362,7 +375,7 @@ class Query:
         encodable(name, "a name")
         if name in RESERVED:
             raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
-        if name in self.by:
+        if name in self.named_keys:
             raise MuntinError(f"{name!r} is a key column already; choose another name.")
         if name in taken:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
@@ -384,22 +397,3 @@ def check_named(unnamed: Sequence[object], named: Mapping[str, object]) -> None:
         if function is not None:
             raise MuntinError(f"{name}=A.{function} is a function; call it: agg({name}=A.{function}(...)).")
         raise MuntinError(f"{name}={aggregate!r} is not an aggregate; use one of muntin.aggregates, such as A.count().")
-
-
-def column_names(given: str | Iterable[str], argument: str) -> tuple[str, ...]:
-    """One column, or several of them."""
-    if isinstance(given, str):
-        return (given,)
-    try:
-        return tuple(given)
-    except TypeError:
-        raise MuntinError(f"{argument} must be a column or a list of columns, got {given!r}.") from None
-
-
-def check_column(source: Source, column: object, what: str) -> None:
-    if not isinstance(column, str):
-        raise MuntinError(f"{what} must be the name of a column, got {column!r}.")
-    if column in source.unreadable:
-        raise MuntinError(f"{what} {column!r} cannot be used: {source.unreadable[column]}. Cast or rename it first.")
-    if column not in source.types:
-        raise MuntinError(f"{what} {column!r} is not in the data. {suggest(column, source.types)}")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.chunks.policy import NEVER_COMPRESSED, Compression, describe_size
 from muntin.durations import describe
+from muntin.expressions import shown
 from muntin.sampling.policy import AUTO, Approximation
 from muntin.shedding.policy import Shedding
+from muntin.type_names import spark_name
 from muntin.whole.applied import Applied
 from muntin.workers.policy import Parallel
 from muntin.written import call, unlike, written
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def query_shown(query: Query) -> str:
-    keys = {"by": query.by} if query.by else {}
-    start = _start("over", [_data(query.source)], query, time=query.time, **_delay(query.watermark), **keys)
+    keys = {"by": [shown(key) for key in query.by]} if query.by else {}
+    start = _start("over", [_data(query.source)], query, time=shown(query.time), **_delay(query.watermark), **keys)
     return start + _aggregates({name: bound.written for name, bound in query.aggregates.items()}) + _policies(query)
 
 
@@ -65,7 +67,7 @@ def _aggregates(named: Mapping[str, str]) -> str:
 def _policies(query: Query) -> str:
     parts = []
     if isinstance(query.applied, Applied):
-        schema = ", ".join(f"{field.name} {field.type}" for field in query.applied.schema)
+        schema = ", ".join(f"{field.name} {spark_name(field.type)}" for field in query.applied.schema)
         parts.append(call(".apply", query.applied.function, schema))
     if query.compression is not NEVER_COMPRESSED:
         parts.append(compress_shown(query.compression))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from muntin import windows as models
 from muntin.aggregates.values import is_number
 from muntin.checks import public_name
 from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, shown
+from muntin.inputs import Computed, column_names
 from muntin.panes.keys import check_key_type
-from muntin.query import RESERVED, Query, check_column, column_names
+from muntin.query import RESERVED, Query
+from muntin.time_column import check_time
+from muntin.type_names import spark_name
 from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
@@ -25,53 +28,57 @@ if TYPE_CHECKING:
 def over(
     data: DataFrame,
     *windows: Window,
-    time: str,
+    time: ColumnLike,
     watermark: Duration | None = None,
-    by: str | Sequence[str] = (),
+    by: ColumnLike | Sequence[ColumnLike] = (),
 ) -> Query:
     """Start a query: windows over the `time` column of `data`, per key of `by`.
 
-    `watermark` is how late rows may come behind the latest one; streams need it, tables do without.
+    Columns are names, SQL expressions such as "date_trunc('hour', ts)", or Spark columns; keys are called in results
+    what Spark would call them. `watermark` is how late rows may come behind the latest one; streams need it, tables do
+    without.
     """
     from muntin.spark.source import Source
 
     source = Source.of(data)
-    keys = column_names(by, "by")
-    _check_windows(windows, source)
-    _check_time(source, time)
-    for key in keys:
-        check_column(source, key, "by column")
-        check_key_type(source.types[key], key)
-        if key in RESERVED:
-            raise MuntinError(f"by column {key!r} has the name of a result's own column; rename it first.")
-    for position, key in enumerate(keys):
-        if key in keys[:position]:
-            raise MuntinError(f"by names the column {key!r} twice; name it once.")
+    given_keys = column_names(by, "by")
+    windows, computed = _resolved_windows(windows, source)
+    time_read, computed = _resolved_time(source, time, computed)
+    keys, computed = _resolved_keys(source, given_keys, computed)
     if source.streaming and watermark is None:
         raise MuntinError(
             "watermark is missing: a stream needs it to know when a window is complete; "
             "give how late rows may come, such as watermark='10 minutes'."
         )
     delay = None if watermark is None else positive_microseconds(watermark, "watermark")
-    return Query(source, windows, time, delay, keys)
+    renamed = {read: name for read, name in keys.items() if read != name}
+    return Query(source, windows, time_read, delay, tuple(keys), computed=computed, key_names=renamed)
 
 
-def _check_windows(windows: Sequence[Window], source: Source) -> None:
+def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[Window, ...], Computed]:
+    """The windows with columns that are known, and what is to be computed for them."""
+    from muntin.spark.columns import resolved
+
+    computed, known = Computed(), list[Window]()
     if not windows:
         raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
     for window in windows:
         check_window(window)
         if isinstance(window, DeltaWindow):
-            check_column(source, window.column, "delta's column")
-            kind = source.types[window.column]
-            if not is_number(kind):
+            found = resolved(source, window.column, "delta's column")
+            if not is_number(found.kind):
                 raise MuntinError(
-                    f"delta's column {window.column!r} is of type {kind}, not a number; cast it to a double or a long."
+                    f"delta's column {shown(found.read)!r} is of type {spark_name(found.kind)}, not a number; cast it "
+                    "to a double or a long."
                 )
-    titles = [window.title for window in windows]
+            computed, read = computed.add(found, source)
+            window = replace(window, column=read)
+        known.append(window)
+    titles = [window.title for window in known]
     for position, title in enumerate(titles):
         if title in titles[:position]:
             raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
+    return tuple(known), computed
 
 
 def check_window(window: object) -> None:
@@ -88,10 +95,32 @@ def check_window(window: object) -> None:
     raise MuntinError(f"{window!r} is not a window; use one of muntin.windows, such as W.tumbling('5 minutes').")
 
 
-def _check_time(source: Source, time: str) -> None:
-    check_column(source, time, "time column")
-    kind = source.types[time]
-    if not pa.types.is_timestamp(kind):
-        raise MuntinError(
-            f"time column {time!r} is of type {kind}, not a timestamp; cast it, such as F.to_timestamp({time!r})."
-        )
+def _resolved_time(source: Source, time: ColumnLike, computed: Computed) -> tuple[str, Computed]:
+    from muntin.spark.columns import resolved
+
+    found = resolved(source, time, "time column")
+    check_time(found.kind, shown(found.read))
+    computed, read = computed.add(found, source)
+    return read, computed
+
+
+def _resolved_keys(source: Source, given: Sequence[ColumnLike], computed: Computed) -> tuple[dict[str, str], Computed]:
+    """The keys by the names that they are read by, with their names in results."""
+    from muntin.spark.columns import resolved
+
+    keys: dict[str, str] = {}
+    for key in given:
+        found = resolved(source, key, "by column")
+        check_key_type(found.kind, found.name)
+        if found.name in RESERVED:
+            raise MuntinError(
+                f"by column {found.name!r} has the name of a result's own column; rename it first, or give it another "
+                "name with .alias(...)."
+            )
+        computed, read = computed.add(found, source)
+        if read in keys:
+            raise MuntinError(f"by names the column {found.name!r} twice; name it once.")
+        if found.name in keys.values():
+            raise MuntinError(f"by has two columns called {found.name!r}; give one another name with .alias(...).")
+        keys[read] = found.name
+    return keys, computed

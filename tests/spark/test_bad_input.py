@@ -42,7 +42,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "unknown column": (lambda t: agg(t, n=A.sum("fair")), "'fair' is not in the data.*mean 'fare'"),
     "time of a wrong type": (lambda t: muntin.over(t, FIVE, time="route"), "'route' is of type string.*to_timestamp"),
     "sum of a string": (lambda t: agg(t, n=A.sum("route")), "n: sum needs a number, but column 'route'"),
-    "min of an array": (lambda t: agg(t, n=A.min("tags")), "column 'tags' is of type list"),
+    "min of an array": (lambda t: agg(t, n=A.min("tags")), "column 'tags' is of type array<int>"),
     "keys that are none": (lambda t: muntin.over(t, FIVE, time="ts", by=None), "by must be a column or a list of col"),  # type: ignore[arg-type]
     "array as a key": (lambda t: muntin.over(t, FIVE, time="ts", by="tags"), "'tags'.*cannot be a key"),
     "zero size": (lambda t: W.tumbling("0 seconds"), "size must be longer than zero, got '0 seconds'"),
@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "zero delta": (lambda t: W.delta("fare", 0, 1), "size must be a positive number.*an amount of 'fare', got 0"),
     "endless delta": (lambda t: W.delta("fare", 1, float("inf")), "slide must be a positive number.*got inf"),
     "delta in time": (lambda t: W.delta("fare", "1 day", 1), "size must be a positive number.*'1 day'"),  # type: ignore[arg-type]
-    "delta of nothing": (lambda t: W.delta("", 1, 1), "column must be the name of a column that grows, got ''"),
+    "delta of nothing": (lambda t: W.delta("", 1, 1), "column must be the name of a column.*got ''"),
     "unknown delta column": (lambda t: over(t, W.delta("fair", 1, 1)), "delta's column 'fair'.*mean 'fare'"),
     "delta of a string": (lambda t: over(t, W.delta("route", 1, 1)), "delta's column 'route' is of type string"),
     "delta of a decimal": (lambda t: over(t, W.delta("price", 1, 1)), "delta's column 'price'.*cast it to a double"),
@@ -162,9 +162,9 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "one quantile of several": (lambda t: A.quantile("fare", [0.5, -0.1]), "from 0 to 1, such as 0.95, got -0.1"),
     "a quantile in words": (lambda t: A.quantile("fare", "0.5"), "probability must be.*got '0.5'"),  # type: ignore[arg-type]
     "a quantile of an unknown column": (lambda t: agg(t, n=A.quantile("fair", 0.5)), "'fair'.*mean 'fare'"),
-    "a mode of an array": (lambda t: agg(t, n=A.mode("tags")), "column 'tags' is of type list"),
-    "distinct arrays": (lambda t: agg(t, n=A.count_distinct("tags")), "n: column 'tags' is of type list"),
-    "the top of arrays": (lambda t: agg(t, n=A.top_k("tags", 1)), "n: column 'tags' is of type list"),
+    "a mode of an array": (lambda t: agg(t, n=A.mode("tags")), "column 'tags' is of type array<int>"),
+    "distinct arrays": (lambda t: agg(t, n=A.count_distinct("tags")), "n: column 'tags' is of type array<int>"),
+    "the top of arrays": (lambda t: agg(t, n=A.top_k("tags", 1)), "n: column 'tags' is of type array<int>"),
     "the top none": (lambda t: A.top_k("fare", 0), "k must be a whole number from 1, got 0"),
     "the top half": (lambda t: A.top_k("fare", 0.5), "k must be a whole number from 1, got 0.5"),  # type: ignore[arg-type]
     "a collected number": (lambda t: A.collect(7), "column must be.*got 7"),  # type: ignore[arg-type]

@@ -373,19 +373,22 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a key that right lacks": (lambda a, b: join(a, b, on=["k", "name"]), "on column 'name' is not in right"),
     "a key twice": (lambda a, b: join(a, b, on=["k", "k"]), "on names the column 'k' twice"),
     "a number as a key": (lambda a, b: join(a, b, on=[3]), "on column must be the name of a column, got 3"),
-    "keys of two types": (lambda a, b: join(a, b, on="n"), "'n' is of type int64 on the left and int32 on the right"),
+    "keys of two types": (lambda a, b: join(a, b, on="n"), "'n' is of type bigint on the left and int on the right"),
     "a key of a result's name": (
         lambda a, b: join(a.withColumn("late", a.k), b.withColumn("late", b.k), on="late"),
         "on column 'late' has the name of a result's own column",
     ),
     "an array as a key": (
         lambda a, b: join(a.withColumn("l", F.array("k")), b.withColumn("l", F.array("k")), on="l"),
-        "on column 'l' is of type list.*cannot be a key",
+        "on column 'l' is of type array<.*cannot be a key",
     ),
     "time that right lacks": (lambda a, b: join(a, b, time="ts"), "time column 'ts' is not in right.*'at'"),
     "time that left lacks": (lambda a, b: join(a, b, time=("at", "at")), "time column 'at' is not in left"),
     "three times": (lambda a, b: join(a, b, time=("ts", "at", "at")), r"time must be one.*or a pair \(left, right\)"),
-    "no timestamp": (lambda a, b: join(a, b, time=("n", "at")), "time column 'n' of left is of type int64, not a time"),
+    "no timestamp": (
+        lambda a, b: join(a, b, time=("n", "at")),
+        "time column 'n' of left is of type bigint, not a time",
+    ),
     "times of two types": (
         lambda a, b: join(a, b.withColumn("at", b["at"].cast("timestamp_ntz"))),
         "time is of type .*UTC.* on the left and timestamp.* on the right",

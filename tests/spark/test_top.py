@@ -131,7 +131,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "a key": (lambda t: over(t).top(1, by="route").to_df(), "by='route'.*is not one of the query's aggregates"),
     "a list": (
         lambda t: over(t).agg(q=A.quantile("fare", [0.1, 0.9])).top(1, by="q").explain(),
-        "by='q'.*is of type list",
+        "by='q'.*is of type array<",
     ),
     "no groups": (lambda t: over(t, by=()).top(1, by="trips"), "the query has none; name the key with by="),
     "sessions": (

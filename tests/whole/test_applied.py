@@ -19,6 +19,7 @@ from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.errors import MuntinError
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
+from muntin.type_names import spark_name
 from muntin.whole.applied import Applied, form_of
 from tests import builders, naive_models, strategies
 from tests.builders import TIME, Step, Stream, answer, check, check_window_order, make_plan, row, sliding, tiny, us
@@ -300,7 +301,7 @@ def test_the_window_that_failed_is_named_among_many() -> None:
 def test_other_columns_than_the_schema_says(returned: Any) -> None:
     message = error_of(lambda table: returned, {"n": pa.int64()})
     assert message.startswith("The function <lambda> returned the columns [")
-    assert message.endswith(f"for {window_of_error()} of key {{'k': 'b'}}; the schema says n int64.")
+    assert message.endswith(f"for {window_of_error()} of key {{'k': 'b'}}; the schema says n bigint.")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ def test_other_columns_than_the_schema_says(returned: Any) -> None:
         (pa.table({"n": ["many"]}), "n string"),
         (pa.table({"n": [1.5]}), "n double"),
         (pa.table({"n": pa.array([2**63], pa.uint64())}), "n uint64"),
-        (pa.table({"n": [[1]]}), "n list<.*: int64>"),
+        (pa.table({"n": [[1]]}), "n array<bigint>"),
         (pd.DataFrame({"n": ["many"]}), "n .*string"),
     ],
 )
@@ -336,14 +337,14 @@ def test_other_types_than_the_schema_says(returned: Any, kinds: str) -> None:
 )
 def test_types_that_only_arrow_takes_for_one_another(values: Any, kind: pa.DataType) -> None:
     message = error_of(lambda table: pa.table({"n": values}), {"n": kind})
-    assert f"the schema says n {kind}." in message
+    assert f"the schema says n {spark_name(kind)}." in message
 
 
 @pytest.mark.parametrize(("returned", "kind"), [(None, "NoneType"), ([1], "list"), ({"n": 1}, "dict"), (3, "int")])
 def test_what_is_not_a_table(returned: Any, kind: str) -> None:
     assert error_of(lambda table: returned, {"n": pa.int64()}) == (
         f"The function <lambda> returned {kind} for {window_of_error()} of key {{'k': 'b'}}; it must return an Arrow "
-        "table or a pandas frame with the columns n int64."
+        "table or a pandas frame with the columns n bigint."
     )
 
 

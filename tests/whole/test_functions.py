@@ -120,6 +120,25 @@ def test_how_many_are_distinct(drawn: tuple[Held, list[Row]], where: str | None)
     check(DistinctCount("v", where), naive.count_distinct("v"), *drawn)
 
 
+@given(inputs(KINDS), WHERE)
+def test_how_many_combinations_are_distinct(drawn: tuple[Held, list[Row]], where: str | None) -> None:
+    held, rows = drawn
+    both = [{**row, "v": None if row["v"] is None else (_one_form(row["v"]), row["kept"])} for row in rows]
+    both = [{**row, "v": None if row["kept"] is None else row["v"]} for row in both]
+
+    def combinations(window: Sequence[Row]) -> int:
+        return len({row["v"] for row in window if row["v"] is not None})
+
+    check(DistinctCount("v", where, ("kept",)), combinations, held, both)
+
+
+def _one_form(value: Any) -> Any:
+    """NaN is like NaN, and zero like minus zero."""
+    if isinstance(value, float):
+        return "NaN" if value != value else value + 0.0
+    return value
+
+
 @given(inputs(KINDS), WHERE, st.sampled_from([1, 3, 1 << 20]))
 def test_the_mode(drawn: tuple[Held, list[Row]], where: str | None, most: int) -> None:
     with patch.object(frequent, "MOST_COUNTS", most):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from muntin.aggregates.partial import Partial
 from muntin.arrays import State
 from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
+from muntin.expressions import Given, check_given, shown
+from muntin.type_names import spark_name
 from muntin.written import call
 
 if TYPE_CHECKING:
@@ -85,8 +87,12 @@ class Aggregate(ABC):
 
     @property
     @abstractmethod
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Given, ...]:
         """The input columns that it reads."""
+
+    @abstractmethod
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        """The same of columns with these names, which stand for its own, in their order."""
 
     @abstractmethod
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
@@ -100,31 +106,29 @@ class Aggregate(ABC):
 class OfColumn(Aggregate):
     """An aggregate of one column."""
 
-    column: str
+    column: Given
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_column(self.column, "column")
+        check_given(self.column, "column")
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Given, ...]:
         return (self.column,)
 
-
-def check_column(column: object, argument: str) -> str:
-    if not isinstance(column, str) or not column:
-        raise MuntinError(f"{argument} must be the name of a column, got {column!r}.")
-    return column
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        (column,) = names
+        return replace(self, column=column)
 
 
 def type_of(column: str, types: Types) -> pa.DataType:
     if column not in types:
-        raise MuntinError(f"There is no column {column!r} in the data. {suggest(column, types)}")
+        raise MuntinError(f"There is no column {shown(column)!r} in the data. {suggest(column, types)}")
     return types[column]
 
 
 def overflow(what: str, kind: pa.DataType) -> MuntinError:
-    named = "a 64-bit integer" if pa.types.is_int64(kind) else f"{kind}, which is its type in Spark,"
+    named = "a 64-bit integer" if pa.types.is_int64(kind) else f"{spark_name(kind)}, which is its type in Spark,"
     return MuntinError(
         f"{what} overflows {named} in at least one window; cast the column to double, or use smaller windows."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -13,15 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import values
-from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, check_column, type_of
+from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, type_of
 from muntin.aggregates.decomposable import counted
 from muntin.aggregates.partial import Field, Partial
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
 from muntin.checks import flag
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, Given, check_given, shown
 from muntin.sampling.estimated import COUNT, CustomEstimator
 from muntin.shedding.scaled import Scaled
+from muntin.type_names import spark_name
 
 _RESULTS: dict[str, pa.DataType] = {
     "double": pa.float64(),
@@ -178,7 +180,7 @@ class CustomAggregate(Aggregate):
     lift: Callable[..., Any]
     combine: Callable[[Any, Any], Any]
     lower: Callable[[Any], Any]
-    inputs: tuple[str, ...]
+    inputs: tuple[Given, ...]
     returns: pa.DataType
     order_free: bool
     estimate: Callable[..., Any] | None = None
@@ -189,8 +191,11 @@ class CustomAggregate(Aggregate):
         return "custom", {**given, "returns": str(self.returns), "estimate": self.estimate}
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Given, ...]:
         return self.inputs
+
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        return replace(self, inputs=tuple(names))
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         """Try the functions on a few made-up tuples, so that a wrong shape is an error before anything starts."""
@@ -222,7 +227,7 @@ class CustomAggregate(Aggregate):
             return Bound((kept,), self.returns, lower, scaled=_AS_IT_IS)
         statistics = ((COUNT, counted(self.inputs[0], where)),)
         estimator = CustomEstimator(statistics, self.inputs, where, self.estimate, self.returns, as_numpy)
-        made_up_columns = dict(zip(self.inputs, made_up, strict=True))
+        made_up_columns = dict(zip(map(shown, self.inputs), made_up, strict=True))
         _call("estimate", estimator.told, made_up_columns, 2 * _SAMPLE, 0.95)
         return Bound((kept,), self.returns, lower, estimator=estimator, own_estimate=True, scaled=_AS_IT_IS)
 
@@ -240,7 +245,8 @@ def _to_arrow(lowered: Any, length: int, kind: pa.DataType) -> pa.Array:
         array = array if array.type == kind else array.cast(kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise MuntinError(
-            f"lower of a custom aggregate returned {lowered!r}, which does not fit returns={str(kind)!r}: {error}"
+            f"lower of a custom aggregate returned {lowered!r}, which does not fit returns={spark_name(kind)!r}: "
+            f"{error}"
         ) from error
     if len(array) != length:
         raise MuntinError(
@@ -256,7 +262,8 @@ def _sample(kind: pa.DataType, column: str) -> Array:
         return np.array([b"a", b"b", b"c", b"d"], dtype=object)
     if not (values.is_fixed(kind) or pa.types.is_decimal(kind)):
         raise MuntinError(
-            f"a custom aggregate cannot read column {column!r} of type {kind}; select a field of it, or cast it."
+            f"a custom aggregate cannot read column {shown(column)!r} of type {spark_name(kind)}; select a field "
+            "of it, or cast it."
         )
     if pa.types.is_decimal(kind):
         return as_numpy(pa.array([Decimal(digit).scaleb(-kind.scale) for digit in (1, 2, 3, 4)], kind))
@@ -318,7 +325,7 @@ def custom(
     combine: Callable[[Any, Any], Any],
     lower: Callable[[Any], Any],
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: ColumnLike | Sequence[ColumnLike] | None = None,
     returns: str | pa.DataType = "double",
     commutative: bool = False,
     estimate: Callable[..., Any] | None = None,
@@ -342,7 +349,7 @@ def custom(
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):
             raise MuntinError(f"{name} must be a function, got {function!r}.")
-    inputs = tuple(check_column(column, "columns") for column in _input_columns(lift, columns))
+    inputs = tuple(check_given(column, "columns") for column in _input_columns(lift, columns))
     if not inputs:
         raise MuntinError("columns is empty: a custom aggregate reads at least one column.")
     if isinstance(returns, str):

@@ -19,6 +19,7 @@ from muntin.aggregates.partial import ColumnPartial, Field, IntegerSum, carried,
 from muntin.aggregates.rows import Rows
 from muntin.aggregates.values import units
 from muntin.arrays import BoolArray, Int64Array, Runs, State, any_true
+from muntin.expressions import shown
 
 MOST_DIGITS = 38
 """Of a decimal in Spark and in Arrow."""
@@ -143,7 +144,7 @@ def lower_sum(
     """The sums, or so many times those."""
     total, (count,) = states
     found = Wide.of(total) if times is None else Wide.of(total).times(times)
-    return found.as_decimals(kind, count == 0, f"sum of column {column!r}")
+    return found.as_decimals(kind, count == 0, f"sum of column {shown(column)!r}")
 
 
 def lower_mean(
@@ -156,4 +157,4 @@ def lower_mean(
     """The means, of a type that has so many more digits behind the point than the column."""
     total, (count,) = states
     found = Wide.of(total).times(10**more_digits).over(np.maximum(count, 1))
-    return found.as_decimals(kind, count == 0, f"mean of column {column!r}")
+    return found.as_decimals(kind, count == 0, f"mean of column {shown(column)!r}")

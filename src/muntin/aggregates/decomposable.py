@@ -18,7 +18,6 @@ from muntin.aggregates.aggregate import (
     OfColumn,
     Types,
     Where,
-    check_column,
     overflow,
     type_of,
 )
@@ -26,27 +25,32 @@ from muntin.aggregates.least import Least, LeastCount, Place
 from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial, as_numbers
 from muntin.arrays import Int64Array, State, all_true
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, Given, check_given, shown
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
 from muntin.shedding.scaled import Scaled
 from muntin.shedding.weighed import Weighed, WeighedSquares
+from muntin.type_names import spark_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountAggregate(Aggregate):
-    column: str | None
+    column: Given | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.column is not None:
-            check_column(self.column, "column")
+            check_given(self.column, "column")
 
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
         return "count", {"column": self.column}
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Given, ...]:
         return () if self.column is None else (self.column,)
+
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        return replace(self, column=names[0]) if names else self
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         if self.column is not None:
@@ -106,7 +110,9 @@ def _lower_moments_mean(states: Sequence[State], dictionaries: Dictionaries) -> 
 def _total(column: str, types: Types, where: str | None, aggregate: str) -> Partial:
     kind = type_of(column, types)
     if not values.is_numeric(kind):
-        raise MuntinError(f"{aggregate} needs a number, but column {column!r} is of type {kind}; cast it first.")
+        raise MuntinError(
+            f"{aggregate} needs a number, but column {shown(column)!r} is of type {spark_name(kind)}; cast it first."
+        )
     if pa.types.is_decimal(kind):
         return decimals.decimal_sum(where, column, kind)
     return IntegerSum(where, column) if values.is_integer(kind) else FloatSum(where, column)
@@ -116,7 +122,7 @@ def _lower_integer_sum(column: str, states: Sequence[State], dictionaries: Dicti
     (high, low), (count,) = states
     half = 1 << 31
     if np.any((high < -half) | (high >= half)):
-        raise overflow(f"sum of column {column!r}", pa.int64())
+        raise overflow(f"sum of column {shown(column)!r}", pa.int64())
     return values.masked((high << 32) + low, count == 0)
 
 
@@ -168,7 +174,8 @@ class VarianceAggregate(OfColumn):
         kind = type_of(self.column, types)
         if not values.is_numeric(kind):
             raise MuntinError(
-                f"{self._name} needs a number, but column {self.column!r} is of type {kind}; cast it first."
+                f"{self._name} needs a number, but column {shown(self.column)!r} is of type {spark_name(kind)}; "
+                "cast it first."
             )
         lower = partial(_lower_variance, self.sample, self.root)
         scaled = Scaled("deviation" if self.root else "variance", WeighedSquares(where, self.column), self.sample)
@@ -203,7 +210,7 @@ class ExtremeAggregate(OfColumn):
 
 
 def _place(column: str, kind: pa.DataType, inverted: bool = False) -> Place:
-    values.check_orderable(kind, f"column {column!r}")
+    values.check_orderable(kind, f"column {shown(column)!r}")
     return Place(column, inverted=inverted, ranked=values.is_ranked(kind))
 
 
@@ -223,15 +230,15 @@ def _lower_nullable(kind: pa.DataType, place: Place, states: Sequence[State], di
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArgAggregate(Aggregate):
-    column: str | None
-    by: str
+    column: Given | None
+    by: Given
     greatest: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_column(self.by, "by")
+        check_given(self.by, "by")
         if self.column is not None:
-            check_column(self.column, "column")
+            check_given(self.column, "column")
 
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
@@ -239,8 +246,11 @@ class ArgAggregate(Aggregate):
         return "argmax" if self.greatest else "argmin", named
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Given, ...]:
         return (self.by,) if self.column is None else (self.column, self.by)
+
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        return replace(self, column=None if self.column is None else names[0], by=names[-1])
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         by = _place(self.by, type_of(self.by, types), inverted=self.greatest)
@@ -271,60 +281,60 @@ def _lower_extreme_count(states: Sequence[State], dictionaries: Dictionaries) ->
     return pa.array(count)
 
 
-def count(column: str | None = None, *, where: Where = None) -> Aggregate:
+def count(column: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
     """How many tuples; with a column, how many in which it is not null."""
     return CountAggregate(where, column)
 
 
-def sum(column: str, *, where: Where = None) -> Aggregate:
+def sum(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The sum: a long for integers, ten more digits for decimals (an overflow is an error), else a double."""
     return SumAggregate(where, column)
 
 
-def min(column: str, *, where: Where = None) -> Aggregate:
+def min(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The smallest value; NaN counts as the largest, as in Spark."""
     return ExtremeAggregate(where, column, "min")
 
 
-def max(column: str, *, where: Where = None) -> Aggregate:
+def max(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The largest value; NaN counts as the largest, as in Spark."""
     return ExtremeAggregate(where, column, "max")
 
 
-def mean(column: str, *, where: Where = None) -> Aggregate:
+def mean(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The mean: of decimals with four more digits behind the point, as in Spark, else a double."""
     return MeanAggregate(where, column)
 
 
-def var_pop(column: str, *, where: Where = None) -> Aggregate:
+def var_pop(column: ColumnLike, *, where: Where = None) -> Aggregate:
     return VarianceAggregate(where, column, sample=False, root=False)
 
 
-def var_samp(column: str, *, where: Where = None) -> Aggregate:
+def var_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The unbiased sample variance; null for a single value, as in Spark."""
     return VarianceAggregate(where, column, sample=True, root=False)
 
 
-def stddev_pop(column: str, *, where: Where = None) -> Aggregate:
+def stddev_pop(column: ColumnLike, *, where: Where = None) -> Aggregate:
     return VarianceAggregate(where, column, sample=False, root=True)
 
 
-def stddev_samp(column: str, *, where: Where = None) -> Aggregate:
+def stddev_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The square root of the sample variance; null for a single value, as in Spark."""
     return VarianceAggregate(where, column, sample=True, root=True)
 
 
-def first(column: str, *, where: Where = None) -> Aggregate:
+def first(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The value with the earliest event time; of several at that time, the smallest."""
     return ExtremeAggregate(where, column, "first")
 
 
-def last(column: str, *, where: Where = None) -> Aggregate:
+def last(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The value with the latest event time; of several at that time, the largest."""
     return ExtremeAggregate(where, column, "last")
 
 
-def argmin(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
+def argmin(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
     """`column` where `by` is smallest, as Spark's `min_by`; with one column, the event time at which it is smallest.
 
     A null `by` never counts; a null `column` is an answer. Of several tuples with the smallest `by`, the earliest
@@ -333,7 +343,7 @@ def argmin(column: str, by: str | None = None, *, where: Where = None) -> Aggreg
     return _arg(column, by, where, greatest=False)
 
 
-def argmax(column: str, by: str | None = None, *, where: Where = None) -> Aggregate:
+def argmax(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
     """`column` where `by` is largest, as Spark's `max_by`; with one column, the event time at which it is largest.
 
     A null `by` never counts; a null `column` is an answer. Of several tuples with the largest `by`, the earliest
@@ -342,15 +352,15 @@ def argmax(column: str, by: str | None = None, *, where: Where = None) -> Aggreg
     return _arg(column, by, where, greatest=True)
 
 
-def _arg(column: str, by: str | None, where: Where, greatest: bool) -> Aggregate:
+def _arg(column: ColumnLike, by: ColumnLike | None, where: Where, greatest: bool) -> Aggregate:
     return ArgAggregate(where, None, column, greatest) if by is None else ArgAggregate(where, column, by, greatest)
 
 
-def max_count(column: str, *, where: Where = None) -> Aggregate:
+def max_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """How many tuples have the largest value."""
     return ExtremeCountAggregate(where, column, greatest=True)
 
 
-def min_count(column: str, *, where: Where = None) -> Aggregate:
+def min_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """How many tuples have the smallest value."""
     return ExtremeCountAggregate(where, column, greatest=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,7 +13,9 @@ from muntin.aggregates.decomposable import counted
 from muntin.arrays import State
 from muntin.checks import whole_number
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, Given, check_given, shown
 from muntin.sampling.estimated import COUNT, DistinctEstimator, Estimator, FrequencyEstimator, QuantileEstimator
+from muntin.type_names import spark_name
 from muntin.whole.collected import Collected
 from muntin.whole.distinct import DistinctCount
 from muntin.whole.frequent import Mode, TopK
@@ -54,7 +56,10 @@ class QuantileAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         kind = type_of(self.column, types)
         if not values.is_numeric(kind):
-            raise MuntinError(f"a quantile needs numbers, but column {self.column!r} is of type {kind}; cast it first.")
+            raise MuntinError(
+                f"a quantile needs numbers, but column {shown(self.column)!r} is of type {spark_name(kind)}; "
+                "cast it first."
+            )
         whole = Quantiles(self.column, where, self.probabilities, self.as_list)
         result = pa.list_(pa.float64()) if self.as_list else pa.float64()
         return _bound(whole, result, QuantileEstimator(_count(whole), whole))
@@ -74,14 +79,32 @@ class ModeAggregate(OfColumn):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountDistinctAggregate(OfColumn):
+    others: tuple[Given, ...] = ()
+    """The other columns, if it counts the different combinations of several."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for column in self.others:
+            check_given(column, "column")
+
+    @property
+    def columns(self) -> tuple[Given, ...]:
+        return (self.column, *self.others)
+
+    def reading(self, names: Sequence[str]) -> Aggregate:
+        column, *others = names
+        return replace(self, column=column, others=tuple(others))
+
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
-        return "count_distinct", {"column": self.column}
+        return "count_distinct", {"columns": list(self.columns)} if self.others else {"column": self.column}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        _orderable(self.column, types)
-        distinct = DistinctCount(self.column, where)
-        return _bound(distinct, pa.int64(), DistinctEstimator(_count(distinct), distinct))
+        for column in self.columns:
+            _orderable(column, types)
+        distinct = DistinctCount(self.column, where, self.others)
+        statistics = () if self.others else _count(distinct)
+        return _bound(distinct, pa.int64(), DistinctEstimator(statistics, distinct))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,16 +134,16 @@ class TopKAggregate(OfColumn):
 
 def _orderable(column: str, types: Types) -> pa.DataType:
     kind = type_of(column, types)
-    values.check_orderable(kind, f"column {column!r}")
+    values.check_orderable(kind, f"column {shown(column)!r}")
     return kind
 
 
-def median(column: str, *, where: Where = None) -> Aggregate:
+def median(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The exact median, as Spark's `median`: between two values in the middle, their mean."""
     return QuantileAggregate(where, column, (0.5,), as_list=False)
 
 
-def quantile(column: str, probability: float | Sequence[float], *, where: Where = None) -> Aggregate:
+def quantile(column: ColumnLike, probability: float | Sequence[float], *, where: Where = None) -> Aggregate:
     """Exact quantiles, as Spark's `percentile`: one number, or a list of them for several probabilities."""
     several = not isinstance(probability, int | float)
     given = tuple(probability) if isinstance(probability, Sequence) else (probability,)
@@ -132,21 +155,25 @@ def quantile(column: str, probability: float | Sequence[float], *, where: Where 
     return QuantileAggregate(where, column, tuple(float(each) for each in given), several)
 
 
-def mode(column: str, *, where: Where = None) -> Aggregate:
+def mode(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """The most frequent value; the least of them if several are as frequent."""
     return ModeAggregate(where, column)
 
 
-def count_distinct(column: str, *, where: Where = None) -> Aggregate:
-    """How many different values there are, nulls left out."""
-    return CountDistinctAggregate(where, column)
+def count_distinct(column: ColumnLike, *others: ColumnLike, where: Where = None) -> Aggregate:
+    """How many different values there are, nulls left out.
+
+    Of several columns, how many different combinations; a tuple in which any of them is null does not count, as in
+    Spark's `count_distinct`.
+    """
+    return CountDistinctAggregate(where, column, others)
 
 
-def collect(column: str, *, where: Where = None) -> Aggregate:
+def collect(column: ColumnLike, *, where: Where = None) -> Aggregate:
     """All values in time order, as a list; nulls are left out, as in Spark's `collect_list`."""
     return CollectAggregate(where, column)
 
 
-def top_k(column: str, k: int, *, where: Where = None) -> Aggregate:
+def top_k(column: ColumnLike, k: int, *, where: Where = None) -> Aggregate:
     """The k most frequent values with their counts, most frequent first: a list of (`item`, `count`)."""
     return TopKAggregate(where, column, whole_number(k, "k", MOST))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, any_true
 from muntin.errors import MuntinError
+from muntin.type_names import spark_name
 
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
@@ -60,7 +61,7 @@ def is_ranked(kind: pa.DataType) -> bool:
 def check_orderable(kind: pa.DataType, what: str) -> None:
     if not (is_fixed(kind) or is_ranked(kind)):
         raise MuntinError(
-            f"{what} is of type {kind}, whose values cannot be compared here; "
+            f"{what} is of type {spark_name(kind)}, whose values cannot be compared here; "
             "select a field of it, or cast it to a number, a string, a date or a timestamp."
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from muntin.durations import describe
 from muntin.explain import compression, late_rows, over_time, shedding
+from muntin.expressions import shown
 from muntin.joins.multiplied import how
 from muntin.joins.names import PREFIX
 from muntin.joins.product import MOST_PAIRS
@@ -26,7 +27,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
     panes = join.window.longest // family.grid.length
     lines = [
         f"Muntin: join of two {kind} on {', '.join(map(repr, query.by))}, within {join.window.title}; time is "
-        f"{join.left.time!r} on the left and {join.right.time!r} on the right",
+        f"{shown(join.left.time.read)!r} on the left and {shown(join.right.time.read)!r} on the right",
         "",
         *over_time(family, slowest),
         f"  {join.window.title}: {panes:,} pane{'s' * (panes != 1)} per window, {join.window.extent_formula}",

@@ -13,14 +13,16 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.decomposable import CountAggregate
 from muntin.checks import encodable
-from muntin.errors import MuntinError, suggest
+from muntin.errors import MuntinError
+from muntin.expressions import Given
+from muntin.inputs import column_names
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.sides import Condition, JoinedAggregate, Side
 from muntin.panes.tuples import WEIGHT
-from muntin.query import RESERVED, LatePolicy, Query, check_named, column_names
+from muntin.query import RESERVED, LatePolicy, Query, check_named
 from muntin.sampling.plan import HIDDEN
 from muntin.shown import join_shown, rows_shown
 from muntin.windows import PaneWindow
@@ -68,8 +70,7 @@ class Join:
         joined, conditions = dict(self.aggregates), dict(self.conditions)
         for name, aggregate in named.items():
             self._check_output_name(name, joined)
-            for column in aggregate.columns:
-                self._check_column(column, f"{name}'s column")
+            aggregate = aggregate.reading([self._named(column, f"{name}'s column") for column in aggregate.columns])
             try:
                 aggregate.bind(self.types, None, self.query.source.types[TIME])
                 joined[name] = self._placed(aggregate, conditions)
@@ -89,9 +90,8 @@ class Join:
             raise MuntinError(f"columns must be a list of names, got {columns!r}; write [{columns!r}].")
         if columns is None:
             columns = [name for side in self.sides for name in side.names]
-        columns = column_names(columns, "columns")
+        columns = [self._named(name, "column") for name in column_names(columns, "columns")]
         for position, name in enumerate(columns):
-            self._check_column(name, "column")
             if name in RESERVED:
                 raise MuntinError(
                     f"column {name!r} has the name of a result's own column; rename it first, or leave it out with "
@@ -204,7 +204,7 @@ class Join:
         for name in columns:
             if name not in self.query.by:
                 side = self.left if name in self.left.names else self.right
-                origins[name] = Origin(TIME if side.names[name] == side.time else name, side.which)
+                origins[name] = Origin(TIME if side.names[name] == side.time.read else name, side.which)
         return origins
 
     def _source(self) -> Source:
@@ -249,21 +249,26 @@ class Join:
             raise MuntinError(f"{error} Columns go by the names that .rows() gives them.") from error
         return None
 
-    def _check_column(self, column: object, what: str) -> None:
-        if not isinstance(column, str):
-            raise MuntinError(f"{what} must be the name of a column, got {column!r}.")
-        if column in self.types:
-            return
-        unreadable = self.left.unreadable | self.right.unreadable
-        if column in unreadable:
+    def _named(self, column: Given, what: str) -> str:
+        """The name that a column of the joined rows goes by."""
+        from muntin.spark.columns import resolved
+        from muntin.spark.join import both_sides
+
+        if isinstance(column, str):
+            if column in self.types:
+                return column
+            both = [f"{which}_{column}" for which in SIDES]
+            if all(each in self.types for each in both):
+                raise MuntinError(
+                    f"{what} {column!r} is not in the joined rows. Both sides have it: say {both[0]!r} or {both[1]!r}."
+                )
+        found = resolved(both_sides(self), column, what, "the joined rows")
+        if found.computed is not None:
             raise MuntinError(
-                f"{what} {column!r} cannot be used: {unreadable[column]}. Cast it first, or leave it out."
+                f"{what} {column!r} is an expression, and a join reads columns by their names; compute it on its side "
+                "first, such as left.withColumn('x', ...), and give 'x'."
             )
-        both = [f"{which}_{column}" for which in SIDES]
-        hint = (
-            f"Both sides have it: say {both[0]!r} or {both[1]!r}." if all(each in self.types for each in both) else ""
-        )
-        raise MuntinError(f"{what} {column!r} is not in the joined rows. {hint or suggest(column, self.types)}")
+        return found.read
 
     def _check_output_name(self, name: str, taken: Mapping[str, JoinedAggregate]) -> None:
         encodable(name, "a name")

@@ -30,6 +30,7 @@ from muntin.aggregates.decomposable import (
 from muntin.aggregates.holistic import CollectAggregate
 from muntin.aggregates.partial import Count
 from muntin.arrays import Int64Array, State
+from muntin.expressions import shown
 from muntin.joins.names import MARKS
 from muntin.shedding.scaled import Scaled
 from muntin.shedding.weighed import Weighed
@@ -112,7 +113,7 @@ def _lower_sum(column: str, inner: Lower, states: Sequence[State], dictionaries:
     if pa.types.is_floating(total.type):
         times = pa.array(partners[windows].astype(np.float64))
         return spread(pc.multiply(total, times), windows, len(partners))
-    return spread(_product(total, partners[windows], f"sum of column {column!r}"), windows, len(partners))
+    return spread(_product(total, partners[windows], f"sum of column {shown(column)!r}"), windows, len(partners))
 
 
 def _lower_decimal_sum(
@@ -177,7 +178,7 @@ class Repeated(Whole):
         if not isinstance(self.inner, TopK):
             return found  # the same values, as often as each other
         item, count = found.values.flatten()
-        more = _product(count, np.repeat(times, np.diff(found.offsets)), f"top_k of column {self.column!r}")
+        more = _product(count, np.repeat(times, np.diff(found.offsets)), f"top_k of column {shown(self.column)!r}")
         return pa.ListArray.from_arrays(
             found.offsets, pa.StructArray.from_arrays([item, more], names=["item", "count"])
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from muntin.errors import MuntinError
@@ -25,31 +25,29 @@ def other(which: Which) -> Which:
     return "right" if which == "left" else "left"
 
 
-def joined_names(on: Sequence[str], left: Iterable[str], right: Iterable[str]) -> dict[Which, dict[str, str]]:
+def joined_names(
+    on: Sequence[str], left: Iterable[str], right: Iterable[str], folded: Callable[[str], str] = str.casefold
+) -> dict[Which, dict[str, str]]:
     """Of each side, its columns other than the keys: their names in the joined rows, and their own.
 
-    Names that both sides have get the side in front. Spark does not tell `fare` from `Fare`, so neither is that done
-    here.
+    Names that both sides have, or that a key has, get the side in front. `folded` makes names equal that Spark does
+    not tell apart, such as `fare` and `Fare`.
     """
-    own: dict[Which, list[str]] = {
-        "left": [name for name in left if name not in on],
-        "right": [name for name in right if name not in on],
-    }
-    folded = {which: {name.casefold() for name in names} for which, names in own.items()}
-    shared = folded["left"] & folded["right"]
-    keys = {name.casefold() for name in on}
+    own: dict[Which, list[str]] = {"left": list(left), "right": list(right)}
+    shared = set.intersection(*({folded(name) for name in names} for names in own.values()))
+    keys = {folded(name) for name in on}
     result: dict[Which, dict[str, str]] = {"left": {}, "right": {}}
-    taken = {name.casefold(): f"the key {name!r}" for name in on}
+    taken = {folded(name): f"the key {name!r}" for name in on}
     for which in SIDES:
         for name in own[which]:
-            joined = f"{which}_{name}" if name.casefold() in shared | keys else name
+            joined = f"{which}_{name}" if folded(name) in shared | keys else name
             if joined.startswith(PREFIX):
                 raise MuntinError(f"{which}'s column {name!r} has a name that Muntin uses itself; rename it first.")
-            if joined.casefold() in taken:
+            if folded(joined) in taken:
                 raise MuntinError(
                     f"{which}'s column {name!r} is called {joined!r} in the joined rows, and so is "
-                    f"{taken[joined.casefold()]}; rename one of them first."
+                    f"{taken[folded(joined)]}; rename one of them first."
                 )
-            taken[joined.casefold()] = f"{which}'s column {name!r}"
+            taken[folded(joined)] = f"{which}'s column {name!r}"
             result[which][joined] = name
     return result

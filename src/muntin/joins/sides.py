@@ -12,6 +12,7 @@ from muntin.aggregates.aggregate import Aggregate
 from muntin.joins.names import Which
 
 if TYPE_CHECKING:
+    from muntin.spark.columns import Resolved
     from muntin.spark.source import Source
 
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 class Side:
     which: Which
     source: Source
-    time: str
-    """Its time column, by its own name."""
+    time: Resolved
+    """Its time column."""
     delay: int | None
     """Of its watermark, in microseconds."""
     names: Mapping[str, str]
     """Its columns other than the keys: the name in the joined rows, and its own."""
+    keys: Mapping[str, Resolved]
+    """What is equal in a pair, by its name in the joined rows."""
 
     @property
     def types(self) -> dict[str, pa.DataType]:

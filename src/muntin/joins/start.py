@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from muntin.durations import Duration, positive_microseconds
-from muntin.errors import MuntinError, suggest
+from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, shown
+from muntin.inputs import column_names
 from muntin.joins.join import Join
 from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
-from muntin.query import RESERVED, Query, column_names
+from muntin.query import RESERVED, Query
 from muntin.start import check_window
+from muntin.time_column import check_time
+from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from muntin.spark.columns import Resolved
     from muntin.spark.source import Source
 
 
@@ -28,15 +31,17 @@ def join(
     right: DataFrame,
     window: Window,
     *,
-    on: str | Sequence[str] = (),
-    time: str | tuple[str, str] | None = None,
+    on: ColumnLike | Sequence[ColumnLike] = (),
+    time: ColumnLike | tuple[ColumnLike, ColumnLike] | None = None,
     watermark: Duration | tuple[Duration, Duration] | None = None,
 ) -> Join:
     """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
 
-    `time` is the time column, or a pair of them if the sides call it otherwise. `watermark` is how late rows may come
-    behind the latest of their side, one for both or a pair; streams need it.
+    `on` and `time` are names, SQL expressions or Spark columns, which each side computes for itself; `time` is one for
+    both sides, or a pair of them. `watermark` is how late rows may come behind the latest of their side, one for both
+    or a pair; streams need it.
     """
+    from muntin.spark.columns import case_sensitive
     from muntin.spark.join import union_source
     from muntin.spark.source import Source
 
@@ -45,31 +50,33 @@ def join(
     }
     _check_alike(sources)
     _check_window(window)
-    keys = column_names(on, "on")
-    _check_keys(keys, sources)
+    keys = _resolved_keys(column_names(on, "on"), sources)
     if time is None:
         raise MuntinError("time is missing; name the time column, such as time='ts', or a pair (left, right) of them.")
     times = _pair(time, "time")
     delays = _pair(watermark, "watermark")
-    names = joined_names(keys, *(_columns(source) for source in sources.values()))
+    of_left, of_right = (_others(sources[which], keys[which]) for which in SIDES)
+    names = joined_names(list(keys["left"]), of_left, of_right, str if case_sensitive(left) else str.casefold)
     first, second = (
         Side(
             which,
             sources[which],
-            _checked_time(sources[which], own, which),
+            _resolved_time(sources[which], own, which),
             _delay(sources[which], delay, which),
             names[which],
+            keys[which],
         )
         for which, own, delay in zip(SIDES, times, delays, strict=True)
     )
-    kinds = [side.source.types[side.time] for side in (first, second)]
+    kinds = [side.time.kind for side in (first, second)]
     if kinds[0] != kinds[1]:
         raise MuntinError(
-            f"time is of type {kinds[0]} on the left and {kinds[1]} on the right; cast one of them, so that both are "
-            "with a time zone or both without."
+            f"time is of type {spark_name(kinds[0])} on the left and {spark_name(kinds[1])} on the right; cast one of "
+            "them, so that both are with a time zone or both without."
         )
-    source = union_source(first, second, keys, {})
-    return Join(first, second, Query(source, (window,), TIME, first.delay, keys))
+    on_names = tuple(keys["left"])
+    source = union_source(first, second, on_names, {})
+    return Join(first, second, Query(source, (window,), TIME, first.delay, on_names))
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:
@@ -81,8 +88,10 @@ def _pair(given: Any, argument: str) -> tuple[Any, Any]:
     return given[0], given[1]
 
 
-def _columns(source: Source) -> list[str]:
-    return list(dict.fromkeys(source.frame.columns))
+def _others(source: Source, keys: Mapping[str, Resolved]) -> list[str]:
+    """The columns of a side other than its keys."""
+    of_keys = {key.read for key in keys.values()}
+    return [name for name in dict.fromkeys(source.frame.columns) if name not in of_keys]
 
 
 def _check_alike(sources: Mapping[Which, Source]) -> None:
@@ -106,44 +115,36 @@ def _check_window(window: object) -> None:
         )
 
 
-def _check_keys(keys: Sequence[str], sources: Mapping[Which, Source]) -> None:
-    if not keys:
+def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source]) -> dict[Which, dict[str, Resolved]]:
+    """Of each side, what is equal in a pair, by its name in the joined rows: as the left side calls it."""
+    from muntin.spark.columns import resolved
+
+    if not given:
         raise MuntinError("on is empty; name at least one column that both sides have, such as on='id'.")
-    for position, key in enumerate(keys):
-        for which in SIDES:
-            _check_column(sources[which], key, "on column", which)
-            check_key_type(sources[which].types[key], key, "on")
-        kinds = [sources[which].types[key] for which in SIDES]
-        if kinds[0] != kinds[1]:
+    keys: dict[Which, dict[str, Resolved]] = {"left": {}, "right": {}}
+    for key in given:
+        left, right = (resolved(sources[which], key, "on column", which) for which in SIDES)
+        for found in (left, right):
+            check_key_type(found.kind, found.name, "on")
+        if left.kind != right.kind:
             raise MuntinError(
-                f"on column {key!r} is of type {kinds[0]} on the left and {kinds[1]} on the right; cast one of them."
+                f"on column {left.name!r} is of type {spark_name(left.kind)} on the left and {spark_name(right.kind)} "
+                "on the right; cast one of them."
             )
-        if key in RESERVED:
-            raise MuntinError(f"on column {key!r} has the name of a result's own column; rename it first.")
-        if key in keys[:position]:
-            raise MuntinError(f"on names the column {key!r} twice; name it once.")
+        if left.name in RESERVED:
+            raise MuntinError(f"on column {left.name!r} has the name of a result's own column; rename it first.")
+        if left.name in keys["left"]:
+            raise MuntinError(f"on names the column {left.name!r} twice; name it once.")
+        keys["left"][left.name], keys["right"][left.name] = left, right
+    return keys
 
 
-def _checked_time(source: Source, time: str, which: Which) -> str:
-    _check_column(source, time, "time column", which)
-    kind = source.types[time]
-    if not pa.types.is_timestamp(kind):
-        raise MuntinError(
-            f"time column {time!r} of {which} is of type {kind}, not a timestamp; cast it, such as "
-            f"F.to_timestamp({time!r})."
-        )
-    return time
+def _resolved_time(source: Source, time: ColumnLike, which: Which) -> Resolved:
+    from muntin.spark.columns import resolved
 
-
-def _check_column(source: Source, column: object, what: str, which: Which) -> None:
-    if not isinstance(column, str):
-        raise MuntinError(f"{what} must be the name of a column, got {column!r}.")
-    if column in source.unreadable:
-        raise MuntinError(
-            f"{what} {column!r} of {which} cannot be used: {source.unreadable[column]}. Cast or rename it first."
-        )
-    if column not in source.types:
-        raise MuntinError(f"{what} {column!r} is not in {which}. {suggest(column, source.types)}")
+    found = resolved(source, time, "time column", which)
+    check_time(found.kind, shown(found.read), f" of {which}")
+    return found
 
 
 def _delay(source: Source, watermark: Duration | None, which: Which) -> int | None:

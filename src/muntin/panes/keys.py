@@ -10,6 +10,7 @@ import pyarrow as pa
 from muntin.aggregates import values
 from muntin.arrays import Array, Int64Array, UInt64Array
 from muntin.errors import MuntinError
+from muntin.type_names import spark_name
 
 
 def check_key_type(kind: pa.DataType, column: str, argument: str = "by") -> None:
@@ -18,7 +19,7 @@ def check_key_type(kind: pa.DataType, column: str, argument: str = "by") -> None
             check_key_type(field.type, f"{column}.{field.name}", argument)
     elif not (values.is_fixed(kind) or values.is_ranked(kind) or pa.types.is_null(kind)):
         raise MuntinError(
-            f"{argument} column {column!r} is of type {kind}, which cannot be a key; "
+            f"{argument} column {column!r} is of type {spark_name(kind)}, which cannot be a key; "
             "use a string, number, boolean, date, timestamp, decimal or a struct of them."
         )
 

@@ -10,6 +10,7 @@ from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.values import is_fixed, is_ranked
 from muntin.checks import flag, whole_number
 from muntin.errors import MuntinError, suggest
+from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
 
 MOST_GROUPS = (1 << 31) - 1
@@ -52,6 +53,6 @@ class Top:
         kind = aggregates[self.by].result
         if not (is_fixed(kind) or is_ranked(kind)):
             raise MuntinError(
-                f"top(by={self.by!r}) is of type {kind}, whose values have no order here; rank by a number, a string, "
-                "a boolean, a date or a time."
+                f"top(by={self.by!r}) is of type {spark_name(kind)}, whose values have no order here; rank by a "
+                "number, a string, a boolean, a date or a time."
             )

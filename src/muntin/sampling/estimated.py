@@ -18,6 +18,7 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Bound
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.errors import MuntinError
+from muntin.expressions import shown
 from muntin.sampling import estimators
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_share, places
@@ -354,7 +355,8 @@ class CustomEstimator(Estimator):
             within = slice(int(seen.held.begin[window]), int(seen.held.end[window]))
             matching = np.arange(within.start, within.stop)
             chosen = pa.array(matching if counts is None else matching[counts[within]])
-            given = {name: self.as_numpy(seen.held.tuples.columns.column(name).take(chosen)) for name in self.columns}
+            columns = seen.held.tuples.columns
+            given = {shown(name): self.as_numpy(columns.column(name).take(chosen)) for name in self.columns}
             share = int(statistics[COUNT][window])
             told[window], error[window], low[window], high[window] = self.told(given, share, seen.confidence)
         if pa.types.is_floating(self.result):

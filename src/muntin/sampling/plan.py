@@ -11,11 +11,13 @@ import pyarrow as pa
 from muntin.aggregates import values
 from muntin.aggregates.aggregate import Bound
 from muntin.errors import MuntinError
+from muntin.expressions import shown
 from muntin.panes import keys as key_codes
 from muntin.panes.tuples import WEIGHT
 from muntin.sampling.estimated import DistinctEstimator, Estimator
 from muntin.sampling.policy import Approximation
 from muntin.sampling.samples import Samples
+from muntin.type_names import spark_name
 
 HIDDEN = "__muntin_of_"
 """Before the names of running statistics, which are aggregates like others and are not told."""
@@ -117,8 +119,8 @@ def make(
         for column in columns:
             if not values.is_fixed(types[column]):
                 raise MuntinError(
-                    f"budget is given in bytes, but values of column {column!r} ({types[column]}) have no fixed "
-                    "width; give it as a number of tuples."
+                    f"budget is given in bytes, but values of column {shown(column)!r} ({spark_name(types[column])}) "
+                    "have no fixed width; give it as a number of tuples."
                 )
     # Key code, position and priority; then the columns.
     tuple_bytes = 24 + sum(max(1, types[column].bit_width // 8) for column in columns if values.is_fixed(types[column]))
@@ -162,7 +164,8 @@ def _groups_of_shard(
             columns.append(pa.array([row[place] for row in rows], types[key]))
         except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError) as error:
             raise MuntinError(
-                f"groups does not fit the key {key!r} ({types[key]}): {error}. Give one value per key column."
+                f"groups does not fit the key {shown(key)!r} ({spark_name(types[key])}): {error}. Give one value "
+                "per key column."
             ) from error
     columns = [key_codes.normalised(each) for each in columns]
     _, first = key_codes.encode(columns, len(rows))

@@ -361,9 +361,9 @@ def _among(key: Int64Array, pane: Int64Array, new_key: Int64Array, new_pane: Int
 def _distinct(tuples: Tuples, position: Int64Array, whole: Whole, seed: int) -> Samples:
     """Tuples for their values: equal ones have one priority, and stand for the same."""
     nobody = np.zeros(0, dtype=np.int64)
-    counts = Held(tuples, nobody, nobody).mask((whole.column,), whole.where)
+    counts = Held(tuples, nobody, nobody).mask(whole.columns, whole.where)
     chosen = np.arange(len(tuples)) if counts is None else np.flatnonzero(counts)
-    column = key_codes.normalised(tuples.columns.column(whole.column).take(pa.array(chosen)))
-    priority = value_priorities(key_codes.hashes([column], len(chosen)), seed)
+    taken = [key_codes.normalised(tuples.columns.column(column).take(pa.array(chosen))) for column in whole.columns]
+    priority = value_priorities(key_codes.hashes(taken, len(chosen)), seed)
     nothing = pa.RecordBatch.from_arrays([], names=[])
     return Samples(tuples.key[chosen], position[chosen], priority, nothing, Cuts.none(), distinct=True)

@@ -13,6 +13,7 @@ from muntin.plan import Plan
 from muntin.query import Query
 from muntin.ranking.merged import ranked_schema
 from muntin.spark import local_files, session
+from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.ranked import ranked
@@ -25,6 +26,14 @@ from muntin.workers.policy import Workers
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
     """The results of a query; `finish`, if it is given, makes others of those of a shard before they leave it."""
+    results = _built(query, finish)
+    if not query.key_names:
+        return results
+    return results.select(*(quoted(results, name).alias(query.key_names.get(name, name)) for name in results.columns))
+
+
+def _built(query: Query, finish: Finish | None) -> DataFrame:
+    """The results, with keys under the names that the stages know."""
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
@@ -78,7 +87,7 @@ def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, i
 
 
 def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
-    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan, identity), PACKED)
+    packed_rows = map_in_arrow(_input(query, plan, frame), packed_panes(plan, identity), PACKED)
     if not query.source.streaming:
         return packed_rows
     # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
@@ -87,7 +96,9 @@ def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, ident
 
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
-    """Only the columns that the stages read, with the filters computed by Spark."""
+    """Only the columns that the stages read, with expressions and filters computed by Spark."""
     names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
-    columns = [frame["`" + name.replace("`", "``") + "`"] for name in names]
-    return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns.items()))
+    columns = [quoted(frame, name) for name in names]
+    computed = {name: each for name, each in query.computed.columns.items() if name in plan.types}
+    computed |= query.filters.columns
+    return frame.select(*columns, *(column.alias(name) for name, column in computed.items()))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,6 +14,7 @@ from muntin.errors import MuntinError
 from muntin.joins.names import MARKS, SIDES, TIME
 from muntin.joins.sides import Condition, Side
 from muntin.spark.build import build
+from muntin.spark.columns import Resolved, map_in_arrow, quietly, quoted
 from muntin.spark.source import Beside, Source
 from muntin.spark.types import schema_to_spark, to_spark
 
@@ -33,13 +31,13 @@ def build_join(join: Join, prepared: Prepared) -> DataFrame:
     conditions = [_condition(where).alias(name) for name, where in prepared.conditions.items()]
     read = [name for name in over_pairs.read if name not in prepared.conditions]
     read += ["late"] * (over_pairs.late_row is not None)
-    chosen = pairs.select(*(_column(pairs, name) for name in read), *conditions)
-    return _with_late(join, chosen.mapInArrow(over_pairs.run, schema_to_spark(over_pairs.schema)))
+    chosen = pairs.select(*(quoted(pairs, name) for name in read), *conditions)
+    return _with_late(join, map_in_arrow(chosen, over_pairs.run, schema_to_spark(over_pairs.schema)))
 
 
 def union_source(left: Side, right: Side, on: Sequence[str], conditions: Mapping[str, Condition]) -> Source:
     """Both sides with the columns of both: one is the input of the query, the other stands beside it."""
-    types = {key: left.source.types[key] for key in on} | {TIME: left.source.types[left.time]}
+    types = {key: left.keys[key].kind for key in on} | {TIME: left.time.kind}
     types |= dict.fromkeys(MARKS.values(), pa.bool_()) | left.types | right.types
     types |= dict.fromkeys(conditions, pa.bool_())
     first, second = (_frame(side, on, types, conditions) for side in (left, right))
@@ -52,14 +50,14 @@ def named(side: Side, on: Sequence[str]) -> DataFrame:
     frame = side.source.frame
     ambiguous = {name for name in frame.columns if frame.columns.count(name) > 1}
     # A column that keeps its name stays the same to Spark, so that conditions such as `left["fare"] > 10` find it.
-    columns = [_column(frame, key) for key in on] + [
-        _column(frame, own) if own == joined else _column(frame, own).alias(joined)
+    columns = [_read(frame, side.keys[key], key) for key in on] + [
+        quoted(frame, own) if own == joined else quoted(frame, own).alias(joined)
         for joined, own in side.names.items()
         if own not in ambiguous
     ]
-    known = frame.select(*columns, _column(frame, side.time).alias(TIME))
+    known = frame.select(*columns, _read(frame, side.time, TIME))
     for key in on:
-        known = known.where(_column(known, key).isNotNull())
+        known = known.where(quoted(known, key).isNotNull())
     return known
 
 
@@ -72,7 +70,7 @@ def _frame(
     columns = []
     for name, kind in types.items():
         if name in own:
-            column = _column(frame, name)
+            column = quoted(frame, name)
         elif name in MARKS.values():
             column = F.lit(name == MARKS[side.which])
         elif name in conditions:
@@ -88,38 +86,25 @@ def both_sides(join: Join) -> Source:
     """Joined rows, of which there are none: for Spark to tell what can be said of them."""
     spark = join.left.source.frame.sparkSession
     fields = [T.StructField(name, to_spark(kind)) for name, kind in join.types.items()]
-    return Source(spark.createDataFrame([], T.StructType(fields)), join.types, {}, False)
+    unreadable = join.left.unreadable | join.right.unreadable
+    return Source(spark.createDataFrame([], T.StructType(fields)), join.types, unreadable, False)
 
 
 def read_by(where: Any, join: Join) -> list[str]:
     """The columns of joined rows that a condition cannot do without."""
     frame = both_sides(join).frame
-    others = {name: [_column(frame, other) for other in join.types if other != name] for name in join.types}
+    others = {name: [quoted(frame, other) for other in join.types if other != name] for name in join.types}
     return [name for name, columns in others.items() if not is_condition(where, frame.select(*columns))]
 
 
 def is_condition(where: Any, frame: DataFrame) -> bool:
     """Whether Spark can compute it of these rows."""
     try:
-        with _quietly():
+        with quietly():
             Source(frame, {}, {}, False).filter(where)
     except MuntinError:
         return False
     return True
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Spark logs every condition that it cannot compute, with a stack trace; here it has only been asked whether."""
-    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def _with_late(join: Join, frame: DataFrame) -> DataFrame:
@@ -129,7 +114,7 @@ def _with_late(join: Join, frame: DataFrame) -> DataFrame:
     late = F.col("late")
     parts = []
     for which, side in zip(SIDES, join.sides, strict=True):
-        joined = {own: name for name, own in side.names.items()}
+        joined = {key.read: name for name, key in side.keys.items()} | {own: name for name, own in side.names.items()}
         row = [late.getField(joined.get(name, name)).alias(name) for name in side.source.frame.columns]
         parts.append(F.when(late.getField(MARKS[which]), F.struct(*row)).alias(which))
     return frame.withColumn("late", F.when(late.isNotNull(), F.struct(*parts)))
@@ -139,5 +124,7 @@ def _condition(where: Any) -> Column:
     return F.expr(where) if isinstance(where, str) else where
 
 
-def _column(frame: DataFrame, name: str) -> Column:
-    return frame["`" + name.replace("`", "``") + "`"]
+def _read(frame: DataFrame, column: Resolved, name: str) -> Column:
+    """A column of a side, under the name that it has in the joined rows."""
+    found = quoted(frame, column.read) if column.computed is None else column.computed
+    return found if column.read == name else found.alias(name)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.errors import MuntinError
+from muntin.spark.columns import case_sensitive, quietly, same, short_reason
 from muntin.spark.types import to_arrow
 
 
@@ -43,10 +44,10 @@ class Source:
             )
         types: dict[str, pa.DataType] = {}
         unreadable: dict[str, str] = {}
+        ambiguous = _ambiguous(data)
         for field in data.schema:
             kind = to_arrow(field.dataType)
-            if field.name in types or field.name in unreadable:
-                types.pop(field.name, None)
+            if field.name in ambiguous:
                 unreadable[field.name] = "ambiguous: there are several columns of this name"
             elif kind is None:
                 unreadable[field.name] = field.dataType.simpleString()
@@ -59,11 +60,37 @@ class Source:
         if not isinstance(where, str | Column):
             raise MuntinError(f"where must be a SQL condition such as 'fare > 10' or a Spark column, got {where!r}.")
         try:
-            condition = F.expr(where) if isinstance(where, str) else where
-            kind = self.frame.select(condition.alias("condition")).schema["condition"].dataType
+            with quietly():
+                condition = F.expr(where) if isinstance(where, str) else where
+                kind = self.frame.select(condition.alias("condition")).schema["condition"].dataType
         except PySparkException as error:
-            reason = str(error).splitlines()[0]
-            raise MuntinError(f"where={where!r} is not a condition over these columns: {reason}") from error
+            raise MuntinError(
+                f"where={where!r} is not a condition over these columns: {short_reason(error)}"
+            ) from error
         if not isinstance(kind, T.BooleanType):
             raise MuntinError(f"where={where!r} is of type {kind.simpleString()}; it must be true or false.")
         return condition
+
+    def text_of(self, where: Any) -> str:
+        """A filter in words that are the same in every run.
+
+        Spark's own description of a column with a Python function has addresses in memory.
+        """
+        text = str(where)
+        if isinstance(where, str) or "Origin(" not in text:
+            return text
+        return self.frame.select(F.array(where)).columns[0]
+
+    def same(self, first: Column, second: Column) -> bool:
+        """Whether both are the same of every row."""
+        return same(self.frame, first, second)
+
+
+def _ambiguous(data: DataFrame) -> set[str]:
+    """The names that several columns have, by the session's rule for case."""
+    names = data.columns
+    folded = [name.lower() for name in names]
+    if len(set(folded)) == len(names):
+        return set()
+    known = names if case_sensitive(data) else folded
+    return {name for name, each in zip(names, known, strict=True) if known.count(each) > 1}

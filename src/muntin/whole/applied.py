@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from muntin.arrays import Int64Array
 from muntin.errors import MuntinError
+from muntin.type_names import spark_name
 
 Form = Literal["arrow", "pandas"]
 
@@ -31,6 +32,8 @@ class Applied:
     columns: tuple[str, ...]
     """What the function gets."""
     form: Form
+    names: tuple[str, ...] | None = None
+    """What the function knows them by, if not by the names that they are read by."""
 
     def rows(self, table: pa.Table, window: Callable[[], str]) -> pa.Table:
         """What the function makes of one window's tuples; `window` tells which window it is, for errors."""
@@ -47,7 +50,7 @@ class Applied:
             found = pa.Table.from_batches([found])
         if isinstance(found, pa.Table) and found.schema.equals(self.schema):
             return found
-        wanted = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        wanted = ", ".join(f"{field.name} {spark_name(field.type)}" for field in self.schema)
         if isinstance(found, pd.DataFrame):
             found = self._from_pandas(found, window, wanted)
         if not isinstance(found, pa.Table):
@@ -60,7 +63,7 @@ class Applied:
                 f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "
                 f"says {wanted}."
             )
-        kinds = ", ".join(f"{field.name} {field.type}" for field in found.schema)
+        kinds = ", ".join(f"{field.name} {spark_name(field.type)}" for field in found.schema)
         returned = f"The function {self._name} returned {kinds} for {window()}; the schema says {wanted}"
         if not all(_fits(found.schema.field(field.name).type, field.type) for field in self.schema):
             raise MuntinError(f"{returned}.")

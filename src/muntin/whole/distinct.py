@@ -20,8 +20,15 @@ from muntin.whole.held import Chosen, Held
 
 @dataclass(frozen=True)
 class DistinctCount(Whole):
+    others: tuple[str, ...] = ()
+    """The other columns, if the values are combinations of several."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, *self.others)
+
     def compute(self, held: Held) -> pa.Array:
-        chosen = held.chosen(self.column, self.where)
+        chosen = held.chosen_together(self.columns, self.where) if self.others else held.chosen(self.column, self.where)
         count = np.zeros(len(chosen.sizes), dtype=np.int64)
         windows = np.flatnonzero(chosen.sizes)
         if len(windows):

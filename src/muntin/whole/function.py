@@ -25,8 +25,13 @@ class Whole(ABC):
     """Whether tuples may stand for others, which were shed."""
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What its values are of; a tuple in which one is null does not count."""
+        return (self.column,)
+
+    @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.column,) if self.where is None else (self.column, self.where)
+        return self.columns if self.where is None else (*self.columns, self.where)
 
     @abstractmethod
     def compute(self, held: Held) -> pa.Array:

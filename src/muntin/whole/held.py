@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.aggregates import values
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, positions_in_runs, run_starts, stable_order
+from muntin.panes import keys
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.tree.wavelet import WaveletMatrix
 
@@ -35,6 +36,12 @@ class Held:
             array = self.tuples.columns.column(column)
             self._chosen[column, where] = Chosen.of(self, array, self.mask((column,), where))
         return self._chosen[column, where]
+
+    def chosen_together(self, columns: Sequence[str], where: str | None) -> Chosen:
+        """The same of combinations of several columns, none of which is null: equal ones have one code."""
+        parts = [keys.normalised(self.tuples.columns.column(column)) for column in columns]
+        codes, _ = keys.encode(parts, len(self.tuples))
+        return Chosen.of(self, pa.array(codes), self.mask(columns, where))
 
     @cached_property
     def weights(self) -> Float64Array | None:

@@ -15,6 +15,7 @@ from muntin.arrays import BoolArray, Int64Array
 from muntin.chunks.policy import describe_size
 from muntin.chunks.store import ChunkStore
 from muntin.errors import MuntinError
+from muntin.expressions import shown
 from muntin.families.delta import DeltaFamily
 from muntin.families.family import Answers, Family
 from muntin.families.leaf_index import LeafIndex
@@ -102,7 +103,7 @@ class WholeWindows:
         for part in self.parts(family, answers):
             count[part.answers] = part.held.end - part.held.begin
             names = list(applied.columns)
-            given = pa.table(self._given(part.held.tuples, names), names=names)
+            given = pa.table(self._given(part.held.tuples, names), names=list(applied.names or names))
             counts, rows = applied.over(
                 given, part.held.begin, part.held.end, partial(self._title, answers.take(part.answers))
             )
@@ -141,7 +142,7 @@ class WholeWindows:
         return f"window {title} [{start}, {end}){self._key(int(answers.key[index]))}"
 
     def _key(self, code: int) -> str:
-        keys = {name: self._table.keys.column(name)[code].as_py() for name in self._plan.keys}
+        keys = {shown(name): self._table.keys.column(name)[code].as_py() for name in self._plan.keys}
         return f" of key {keys}" if keys else ""
 
     def parts(self, family: Family, answers: Answers) -> Iterator[Part]:

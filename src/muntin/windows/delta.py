@@ -19,12 +19,13 @@ import numpy as np
 from muntin.arrays import Array, Int64Array, search_behind
 from muntin.checks import is_integer
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike, Given, Opaque, check_given, shown
 from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name
 
 
 @dataclass(frozen=True, repr=False)
 class DeltaWindow(TupleWindow):
-    column: str
+    column: Given
     size: int | float
     slide: int | float
     forward_context: ClassVar[ForwardContext] = "aware"
@@ -36,7 +37,7 @@ class DeltaWindow(TupleWindow):
 
     @property
     def label(self) -> str:
-        return f"delta({self.column!r}, {self.size:,}, {self.slide:,})"
+        return f"delta({shown(self.column)!r}, {self.size:,}, {self.slide:,})"
 
     def triggers(self, deltas: Array, begin: Int64Array, end: Int64Array, first: Int64Array) -> Int64Array:
         """The positions of all triggers, in order.
@@ -89,17 +90,17 @@ def reach_below(deltas: Array, amount: int | float) -> Array:
     return ~reach_above(~deltas, amount)
 
 
-def delta(column: str, size: int | float, slide: int | float, *, name: str | None = None) -> DeltaWindow:
+def delta(column: ColumnLike, size: int | float, slide: int | float, *, name: str | None = None) -> DeltaWindow:
     """Triggered when `column` has grown by more than `slide` since the last trigger, over the last `size` of it."""
-    if not isinstance(column, str) or not column:
-        raise MuntinError(f"column must be the name of a column that grows, got {column!r}.")
+    check_given(column, "column")
     for argument, value in (("size", size), ("slide", slide)):
         is_number = is_integer(value) or isinstance(value, float | np.floating)
         if not is_number or not 0 < value < 1 << 63:
             raise MuntinError(
-                f"{argument} must be a positive number below 2**63, an amount of {column!r}, got {value!r}."
+                f"{argument} must be a positive number below 2**63, an amount of {shown(column)!r}, got {value!r}."
             )
-    return DeltaWindow(check_name(name), column, _plain(size), _plain(slide))
+    given = column if isinstance(column, str) else Opaque(column)
+    return DeltaWindow(check_name(name), given, _plain(size), _plain(slide))
 
 
 def _plain(value: int | float) -> int | float:
