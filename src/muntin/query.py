@@ -63,7 +63,7 @@ class Query:
     windows: tuple[Window, ...]
     time: str
     watermark: int | None
-    """The delay in microseconds; None for a table without one."""
+    """The delay in microseconds, given or that of the input's own; None for a table without one."""
     by: tuple[str, ...]
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
@@ -305,8 +305,9 @@ class Query:
             shards=shards,
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
             streaming=self.source.streaming,
-            # Of several inputs, only Spark's watermark knows which is the furthest behind.
-            delay=None if self.source.beside else self.watermark,
+            # Of several inputs, as there may be behind a watermark of the input's own, only Spark's watermark knows
+            # which is the furthest behind.
+            delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
             applied=self.applied,
             compression=self.compression,
             approximation=self.approximation,

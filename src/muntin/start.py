@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from muntin.aggregates.values import is_number
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query, check_column, column_names
@@ -29,7 +29,8 @@ def over(
 ) -> Query:
     """Start a query: windows over the `time` column of `data`, per key of `by`.
 
-    `watermark` is how late rows may come behind the latest one; streams need it, tables do without.
+    `watermark` is how late rows may come behind the latest one; streams need it, unless the time column has a
+    watermark already, by `withWatermark`. Tables do without.
     """
     from muntin.spark.source import Source
 
@@ -45,12 +46,12 @@ def over(
     for position, key in enumerate(keys):
         if key in keys[:position]:
             raise MuntinError(f"by names the column {key!r} twice; name it once.")
-    if source.streaming and watermark is None:
+    delay = source.watermarks.get(time) if watermark is None else microseconds_from_zero(watermark, "watermark")
+    if source.streaming and delay is None:
         raise MuntinError(
-            "watermark is missing: a stream needs it to know when a window is complete; "
-            "give how late rows may come, such as watermark='10 minutes'."
+            "watermark is missing: a stream needs it to know when a window is complete; give how late rows may come, "
+            f"such as watermark='10 minutes', or call withWatermark on {time!r} where the data come from."
         )
-    delay = None if watermark is None else positive_microseconds(watermark, "watermark")
     return Query(source, windows, time, delay, keys)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError, suggest
 from muntin.joins.join import Join
 from muntin.joins.names import SIDES, TIME, Which, joined_names
@@ -29,12 +29,13 @@ def join(
     *,
     on: str | Sequence[str] = (),
     time: str | tuple[str, str] | None = None,
-    watermark: Duration | tuple[Duration, Duration] | None = None,
+    watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
 ) -> Join:
     """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
 
     `time` is the time column, or a pair of them if the sides call it otherwise. `watermark` is how late rows may come
-    behind the latest of their side, one for both or a pair; streams need it.
+    behind the latest of their side, one for both or a pair; streams need it, unless the time column of the side has a
+    watermark already, by `withWatermark`.
     """
     from muntin.spark.join import union_source
     from muntin.spark.source import Source
@@ -56,7 +57,7 @@ def join(
             which,
             sources[which],
             _checked_time(sources[which], own, which),
-            _delay(sources[which], delay, which),
+            _delay(sources[which], own, delay, which),
             names[which],
         )
         for which, own, delay in zip(SIDES, times, delays, strict=True)
@@ -143,10 +144,11 @@ def _check_column(source: Source, column: object, what: str, which: Which) -> No
         raise MuntinError(f"{what} {column!r} is not in {which}. {suggest(column, source.types)}")
 
 
-def _delay(source: Source, watermark: Duration | None, which: Which) -> int | None:
-    if source.streaming and watermark is None:
+def _delay(source: Source, time: str, watermark: Duration | None, which: Which) -> int | None:
+    delay = source.watermarks.get(time) if watermark is None else microseconds_from_zero(watermark, "watermark")
+    if source.streaming and delay is None:
         raise MuntinError(
             f"watermark is missing for {which}: a stream needs it to know when a window is complete; give how late "
-            "rows may come, such as watermark='10 minutes', or a pair of them."
+            f"rows may come, such as watermark='10 minutes', or a pair of them, or call withWatermark on its {time!r}."
         )
-    return None if watermark is None else positive_microseconds(watermark, "watermark")
+    return delay

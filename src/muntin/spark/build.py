@@ -19,6 +19,8 @@ from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.ranked import ranked
 from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
+from muntin.spark.source import Beside
+from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
 from muntin.workers.policy import Workers
@@ -29,14 +31,16 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
+        if not query.source.beside:
+            check_watermark(query.source, query.time, query.watermark)
     identity = uuid.uuid4().hex
     workers = query.workers(partial(session.most_workers, spark))
     partitions, shards = _partitions(query, workers, session.partitions(spark))
     plan = query.plan(shard_ids(partitions, shards), workers)
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
-    inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
-    each_packed = [_packed(query, plan, frame, delay, identity) for frame, delay in inputs]
+    first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
+    each_packed = [_packed(query, plan, each, identity) for each in (first, *query.source.beside)]
     packed_rows = reduce(lambda first, second: first.union(second), each_packed)
     if workers.count is not None and not query.source.streaming:
         # Spark would join small partitions of a table to one task. How small they are says nothing of the work.
@@ -77,13 +81,13 @@ def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, i
     return of_session, of_session if workers.model == "agnostic" else workers.count
 
 
-def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
-    packed_rows = _input(query, plan, frame).mapInArrow(packed_panes(plan, identity), PACKED)
-    if not query.source.streaming:
+def _packed(query: Query, plan: Plan, of: Beside, identity: str) -> DataFrame:
+    packed_rows = _input(query, plan, of.frame).mapInArrow(packed_panes(plan, identity), PACKED)
+    if not query.source.streaming or of.own_watermark:
         return packed_rows
     # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
     # stream. Without the column, Spark does not judge the packed rows themselves by it.
-    return packed_rows.withWatermark("latest_time", f"{delay} microseconds")
+    return packed_rows.withWatermark("latest_time", f"{of.delay} microseconds")
 
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
