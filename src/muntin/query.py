@@ -76,6 +76,8 @@ class Query:
     parallelism: Parallel | None = None
     required: tuple[str, ...] = ()
     """The aggregates, which are counts, that must not be 0 in a window that is told."""
+    max_ahead: int | None = None
+    """How far ahead of the clock a row may be, in microseconds; None for any time."""
 
     def agg(self, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""

@@ -26,11 +26,13 @@ def over(
     time: str,
     watermark: Duration | None = None,
     by: str | Sequence[str] = (),
+    max_ahead: Duration | None = None,
 ) -> Query:
     """Start a query: windows over the `time` column of `data`, per key of `by`.
 
     `watermark` is how late rows may come behind the latest one; streams need it, unless the time column has a
-    watermark already, by `withWatermark`. Tables do without.
+    watermark already, by `withWatermark`. Tables do without. Rows that are further ahead of the clock than `max_ahead`
+    are invalid: they are counted, and do not move the watermark.
     """
     from muntin.spark.source import Source
 
@@ -52,7 +54,19 @@ def over(
             "watermark is missing: a stream needs it to know when a window is complete; give how late rows may come, "
             f"such as watermark='10 minutes', or call withWatermark on {time!r} where the data come from."
         )
-    return Query(source, windows, time, delay, keys)
+    return Query(source, windows, time, delay, keys, max_ahead=ahead_limit(max_ahead, source, time))
+
+
+def ahead_limit(max_ahead: Duration | None, source: Source, time: str, which: str = "data") -> int | None:
+    """How far ahead of the clock the rows of an input may be, in microseconds."""
+    if max_ahead is None:
+        return None
+    if time in source.watermarks:
+        raise MuntinError(
+            f"max_ahead keeps rows from moving the watermark, but {which} brings its own, by withWatermark, and that "
+            "has seen them; leave withWatermark out and give watermark=, or filter the rows before withWatermark."
+        )
+    return microseconds_from_zero(max_ahead, "max_ahead")
 
 
 def _check_windows(windows: Sequence[Window], source: Source) -> None:

@@ -14,6 +14,7 @@ from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query, column_names
+from muntin.start import ahead_limit
 from muntin.windows import PaneWindow, Window
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ def join(
     on: str | Sequence[str] = (),
     time: str | tuple[str, str] | None = None,
     watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
+    max_ahead: Duration | None = None,
 ) -> Join:
     """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
 
     `time` is the time column, or a pair of them if the sides call it otherwise. `watermark` is how late rows may come
     behind the latest of their side, one for both or a pair; streams need it, unless the time column of the side has a
-    watermark already, by `withWatermark`.
+    watermark already, by `withWatermark`. Rows of either side that are further ahead of the clock than `max_ahead` are
+    invalid, as with `over()`.
     """
     from muntin.spark.join import union_source
     from muntin.spark.source import Source
@@ -69,7 +72,8 @@ def join(
             "with a time zone or both without."
         )
     source = union_source(first, second, keys, {})
-    return Join(first, second, Query(source, (window,), TIME, first.delay, keys))
+    limits = [ahead_limit(max_ahead, side.source, side.time, side.which) for side in (first, second)]
+    return Join(first, second, Query(source, (window,), TIME, first.delay, keys, max_ahead=limits[0]))
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:

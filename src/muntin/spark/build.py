@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import uuid
+from datetime import timedelta
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -23,6 +24,7 @@ from muntin.spark.source import Beside
 from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
+from muntin.stages.pane_stage import AHEAD
 from muntin.workers.policy import Workers
 
 
@@ -94,4 +96,11 @@ def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     """Only the columns that the stages read, with the filters computed by Spark."""
     names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
     columns = [frame["`" + name.replace("`", "``") + "`"] for name in names]
-    return frame.select(*columns, *(condition.alias(name) for name, condition in query.filters.columns.items()))
+    columns += [condition.alias(name) for name, condition in query.filters.columns.items()]
+    if query.max_ahead is not None:
+        # In a stream, Spark's clock is the time of the batch, which the checkpoint knows: a replayed batch gets the
+        # same rows.
+        clock = F.localtimestamp() if plan.types[query.time].tz is None else F.current_timestamp()
+        latest = clock + F.lit(timedelta(microseconds=query.max_ahead))
+        columns.append((frame["`" + query.time.replace("`", "``") + "`"] > latest).alias(AHEAD))
+    return frame.select(*columns)
