@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime, SlideByTuple, Window
+from muntin.windows.slide_by import MOST_REPEATS
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row, spark_order
 
@@ -78,12 +79,14 @@ def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark:
     """A trigger without a new tuple since the one before is known of only with the next tuple."""
     if not tuples:
         return
+    repeats = 0
     for window_id in range(tuples[0]["t"] // window.every, tuples[-1]["t"] // window.every + 1):
         trigger = (window_id + 1) * window.every
         before = [each for each in tuples if each["t"] < trigger]
         is_repeat = before[-1]["t"] < trigger - window.every
+        repeats = repeats + 1 if is_repeat else 0
         is_known = len(before) < len(tuples) if is_repeat else trigger <= watermark
-        if is_known:
+        if is_known and repeats <= MOST_REPEATS:
             held = before[-window.last :]
             yield Held(window_id, held[0]["t"], trigger, held)
 

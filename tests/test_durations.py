@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.durations import describe, microseconds, positive_microseconds
+from muntin.durations import describe, microseconds, microseconds_from_zero, positive_microseconds
 from muntin.errors import MuntinError
 
 SECOND = 1_000_000
@@ -74,6 +74,12 @@ def test_positive(value: str | timedelta) -> None:
     with pytest.raises(MuntinError, match="size must be longer than zero"):
         positive_microseconds(value, "size")
     assert positive_microseconds("1 us", "size") == 1
+
+
+def test_from_zero() -> None:
+    assert [microseconds_from_zero(value, "watermark") for value in ("0 seconds", timedelta(0), "1 us")] == [0, 0, 1]
+    with pytest.raises(MuntinError, match="watermark must not be less than zero, got '-1 us'"):
+        microseconds_from_zero("-1 us", "watermark")
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -11,7 +11,7 @@ muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", watermark="10
 from typing import TYPE_CHECKING, Any
 
 from muntin import aggregates, windows
-from muntin.errors import MuntinError, StateError
+from muntin.errors import MuntinError, MuntinWarning, StateError
 from muntin.joins.join import Join
 from muntin.joins.start import join
 from muntin.query import Query
@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Join",
     "MuntinError",
+    "MuntinWarning",
     "Progress",
     "Query",
     "StateError",

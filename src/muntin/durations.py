@@ -81,6 +81,13 @@ def positive_microseconds(value: Duration, argument: str) -> int:
     return length
 
 
+def microseconds_from_zero(value: Duration, argument: str) -> int:
+    length = microseconds(value, argument)
+    if length < 0:
+        raise MuntinError(f"{argument} must not be less than zero, got {value!r}; give a duration from '0 seconds' on.")
+    return length
+
+
 def describe(length: int) -> str:
     """`length` microseconds as a person would write them: '1 hour 30 minutes'."""
     if length == 0:

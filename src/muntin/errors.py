@@ -14,6 +14,10 @@ class StateError(MuntinError):
     """The state in the checkpoint cannot be used by this query."""
 
 
+class MuntinWarning(UserWarning):
+    """Something about a running query that its user would want to know."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """A sentence for an unknown `name`: the likeliest known ones, or all of them."""
     known = list(known)

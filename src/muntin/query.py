@@ -49,7 +49,7 @@ class Query:
     time: str
     """The name that the stages read the event time by, as for all columns here."""
     watermark: int | None
-    """The delay in microseconds; None for a table without one."""
+    """The delay in microseconds, given or that of the input's own; None for a table without one."""
     by: tuple[str, ...]
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
@@ -66,6 +66,8 @@ class Query:
     """The expressions among the columns."""
     key_names: Mapping[str, str] = field(default_factory=dict)
     """What keys are called in results, where that is not what they are read by."""
+    max_ahead: int | None = None
+    """How far ahead of the clock a row may be, in microseconds; None for any time."""
 
     def __repr__(self) -> str:
         return query_shown(self)
@@ -308,8 +310,9 @@ class Query:
             shards=shards,
             late_row=pa.struct(list(self.source.types.items())) if emits else None,
             streaming=self.source.streaming,
-            # Of several inputs, only Spark's watermark knows which is the furthest behind.
-            delay=None if self.source.beside else self.watermark,
+            # Of several inputs, as there may be behind a watermark of the input's own, only Spark's watermark knows
+            # which is the furthest behind.
+            delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
             applied=self.applied,
             compression=self.compression,
             approximation=self.approximation,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from muntin import windows as models
 from muntin.aggregates.values import is_number
 from muntin.checks import public_name
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.inputs import Computed, column_names
@@ -31,12 +31,14 @@ def over(
     time: ColumnLike,
     watermark: Duration | None = None,
     by: ColumnLike | Sequence[ColumnLike] = (),
+    max_ahead: Duration | None = None,
 ) -> Query:
     """Start a query: windows over the `time` column of `data`, per key of `by`.
 
     Columns are names, SQL expressions such as "date_trunc('hour', ts)", or Spark columns; keys are called in results
-    what Spark would call them. `watermark` is how late rows may come behind the latest one; streams need it, tables do
-    without.
+    what Spark would call them. `watermark` is how late rows may come behind the latest one; streams need it, unless the
+    time column has a watermark already, by `withWatermark`. Tables do without. Rows that are further ahead of the clock
+    than `max_ahead` are invalid: they are counted, and do not move the watermark.
     """
     from muntin.spark.source import Source
 
@@ -45,14 +47,27 @@ def over(
     windows, computed = _resolved_windows(windows, source)
     time_read, computed = _resolved_time(source, time, computed)
     keys, computed = _resolved_keys(source, given_keys, computed)
-    if source.streaming and watermark is None:
+    delay = source.watermarks.get(time_read) if watermark is None else microseconds_from_zero(watermark, "watermark")
+    if source.streaming and delay is None:
         raise MuntinError(
-            "watermark is missing: a stream needs it to know when a window is complete; "
-            "give how late rows may come, such as watermark='10 minutes'."
+            "watermark is missing: a stream needs it to know when a window is complete; give how late rows may come, "
+            f"such as watermark='10 minutes', or call withWatermark on {shown(time_read)!r} where the data come from."
         )
-    delay = None if watermark is None else positive_microseconds(watermark, "watermark")
     renamed = {read: name for read, name in keys.items() if read != name}
-    return Query(source, windows, time_read, delay, tuple(keys), computed=computed, key_names=renamed)
+    limit = ahead_limit(max_ahead, source, time_read)
+    return Query(source, windows, time_read, delay, tuple(keys), computed=computed, key_names=renamed, max_ahead=limit)
+
+
+def ahead_limit(max_ahead: Duration | None, source: Source, time: str, which: str = "data") -> int | None:
+    """How far ahead of the clock the rows of an input may be, in microseconds."""
+    if max_ahead is None:
+        return None
+    if time in source.watermarks:
+        raise MuntinError(
+            f"max_ahead keeps rows from moving the watermark, but {which} brings its own, by withWatermark, and that "
+            "has seen them; leave withWatermark out and give watermark=, or filter the rows before withWatermark."
+        )
+    return microseconds_from_zero(max_ahead, "max_ahead")
 
 
 def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[Window, ...], Computed]:

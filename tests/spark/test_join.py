@@ -396,7 +396,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no window": (lambda a, b: join(a, b, "10 seconds"), "'10 seconds' is not a window"),  # type: ignore[arg-type]
     "sessions": (lambda a, b: join(a, b, W.session("10 seconds")), r"window is session\(10 seconds\).*depend on the"),
     "a count": (lambda a, b: join(a, b, W.count(10)), r"window is count\(10\).*use W.tumbling, W.sliding or W.cumul"),
-    "a bad watermark": (lambda a, b: join(a, b, watermark="-1 day"), "watermark must be longer than zero"),
+    "a bad watermark": (lambda a, b: join(a, b, watermark="-1 day"), "watermark must not be less than zero"),
     "no frame": (lambda a, b: join(a, [1]), "right must be a Spark DataFrame.*got list"),  # type: ignore[arg-type]
     "an unknown column": (lambda a, b: join(a, b).agg(s=A.sum("nam")), "s's column 'nam' is not in the joined.*'name'"),
     "a column of both sides": (

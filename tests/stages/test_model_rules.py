@@ -16,7 +16,8 @@ from muntin.families import ordered
 from muntin.panes import values
 from muntin.panes.store import HotCache
 from muntin.stages.table_stage import answer_table
-from tests import builders, strategies
+from muntin.windows.slide_by import MOST_REPEATS
+from tests import builders, naive_models, strategies
 from tests.builders import Stream, answer, make_plan, pack, read, row, tiny, us
 from tests.naive import Row
 
@@ -166,6 +167,59 @@ def test_a_repeat_comes_out_with_the_next_tuple() -> None:
     assert told(stream, [], 32) == [(1, 5, 20, 2), (2, 5, 30, 2)]
     assert told(stream, [], 40) == [(3, 31, 40, 2)]
     assert told(stream, [], 1000) == []
+
+
+HOUR = 3_600_000_000
+AGES = 1000 * 365 * 24 * HOUR
+
+
+def test_a_key_that_is_silent_for_ages_pauses() -> None:
+    window = W.slide_by_time(3, "1 hour")
+    last = AGES // HOUR
+    expected = [(w, 0, (w + 1) * HOUR, 1) for w in range(MOST_REPEATS + 1)] + [(last, 0, AGES + HOUR, 2)]
+    assert table(window, at(0, AGES)) == expected
+    stream = stream_of(window)
+    found = told(stream, at(0), HOUR)
+    for watermark in (2 * HOUR, AGES // 2, AGES):  # nobody knows yet that the key goes on
+        stream.cache = HotCache(capacity=8)
+        assert told(stream, [], watermark) == []
+    found += told(stream, at(AGES), AGES + 1)
+    stream.cache = HotCache(capacity=8)
+    found += told(stream, [], AGES + HOUR) + told(stream, [], 2 * AGES)
+    assert found == expected
+
+
+@given(st.lists(st.integers(-60, 60), min_size=1, max_size=8))
+def test_a_silent_key_pauses_after_a_number_of_repeats(times: list[int]) -> None:
+    window, tuples = W.slide_by_time(2, us(3)), at(*sorted(times))
+    with patch.object(ordered, "MOST_REPEATS", 2), patch.object(naive_models, "MOST_REPEATS", 2):
+        held = naive_models.slide_by_time_windows(window, tuples, naive_models.BEHIND_ALL)
+        assert table(window, tuples) == [(each.window_id, each.start, each.end, len(each.rows)) for each in held]
+
+
+@pytest.mark.parametrize(
+    ("window", "results"),
+    [
+        (W.sliding("2 hours", "1 hour"), 4),
+        (W.tumbling("1 hour"), 2),
+        (W.cumulative("2 hours", "1 hour"), 4),
+        (W.session("1 hour"), 2),
+        (W.count(1, max_wait="1 hour"), 2),
+        (W.count(2, 1, max_wait="1 hour"), 3),
+        (W.slide_by_tuple("1 hour", 1), 2),
+        (W.delta("n", 10, 1), 0),
+        (W.delta("n", 1 << 60, 1), 1),
+    ],
+)
+def test_empty_stretches_cost_nothing(window: W.Window, results: int) -> None:
+    plan = make_plan([window], ())
+    rows = [row(0, n=0), row(AGES, n=1 << 50)]
+    (found,) = answer(plan, [rows])
+    assert len(found) == results
+    stream = Stream(make_plan([window], (), streaming=True))
+    batches = [stream.batch([row(0, n=0)], 0), stream.batch([], AGES), stream.batch(rows[1:], AGES + 1)]
+    batches += [stream.batch([], 3 * AGES)]
+    assert sum(len(share) for found, _ in batches for share in found) == results
 
 
 def deltas(*values: int | None) -> list[Row]:

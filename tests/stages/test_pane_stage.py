@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -9,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.panes import packed
+from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import merge
+from muntin.panes.values import MemoryState
 from muntin.plan import Plan
 from muntin.stages import pane_stage
 from muntin.stages.pane_stage import PackedPanes, PaneStage
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import answer_table
+from muntin.stages.window_stage import WindowStage
 from tests import naive, strategies
 from tests.builders import (
     CASES,
@@ -24,8 +30,10 @@ from tests.builders import (
     pack,
     pane_values,
     plain,
+    read,
     row,
     sliding,
+    to_batch,
 )
 from tests.naive import Row
 
@@ -142,6 +150,50 @@ def test_nothing_is_late_in_a_table() -> None:
     (sent,) = pack(make_plan([sliding(3, 5)], emit_late=True), [[row(1)]])
     assert sent.panes is not None
     assert sent.late_candidates is None
+
+
+@given(strategies.rows(MAYBE_TIMES), strategies.SHARDS, st.booleans(), st.data())
+def test_rows_ahead_of_the_clock_are_as_if_they_had_never_come(
+    rows: list[Row], shards: tuple[int, ...], streaming: bool, data: st.DataObject
+) -> None:
+    plan = make_plan([sliding(10, 5)], ("k",), shards=shards, emit_late=True, streaming=streaming)
+    flags = [each["t"] is not None and data.draw(st.booleans()) for each in rows]
+    flags_or_null = pa.array([None if each["t"] is None else flag for each, flag in zip(rows, flags, strict=True)])
+    batch = to_batch(rows, plan.types).append_column(pane_stage.AHEAD, flags_or_null.cast(pa.bool_()))
+    sent = list(PaneStage(plan).run([batch]))
+    ahead = [row for row, flag in zip(rows, flags, strict=True) if flag]
+    others = pack(plan, [[row for row, flag in zip(rows, flags, strict=True) if not flag]])
+    by_shard = {each.shard: each for each in others}
+    for each in sent:
+        expected = by_shard.get(each.shard, replace(each, panes=None, rows=0))
+        assert (each.panes, each.latest, each.late_candidates, each.rows) == (
+            (expected.panes, expected.latest, expected.late_candidates, expected.rows)
+        )
+    assert sum(each.ahead_rows for each in sent) == len(ahead)
+    assert sum(each.bad_rows for each in sent) == len(ahead) + sum(each["t"] is None for each in rows)
+    emitted = [packed.unpack_rows(each.ahead) for each in sent if each.ahead is not None]
+    found = [time for table in emitted for time in plain(table.column("t").combine_chunks())]
+    assert sorted(found) == sorted(each["t"] for each in ahead)
+
+
+def test_rows_ahead_of_the_clock_are_emitted_and_counted() -> None:
+    rows = [row(5, "a", n=1), row(10**15, "b", n=2), row(None, "a", n=3)]
+    ahead = pa.array([False, True, None])
+    table = make_plan([sliding(10, 10)], ("k",), emit_late=True)
+    metrics = ShardMetrics()
+    sent = list(PaneStage(table).run([to_batch(rows, table.types).append_column(pane_stage.AHEAD, ahead)]))
+    found, late = read(table, answer_table(table, sent, metrics))
+    assert [place[:2] for place, _ in found] == [(10, 0)]
+    assert [(each["t"], each["k"], each["n"]) for each in late] == [(10**15, "b", 2)]
+    assert (metrics.rows, metrics.bad_rows, metrics.ahead_rows, metrics.late_rows) == (1, 2, 1, 0)
+    plan = make_plan([sliding(10, 10)], ("k",), emit_late=True, streaming=True)
+    sent = list(PaneStage(plan).run([to_batch(rows, plan.types).append_column(pane_stage.AHEAD, ahead)]))
+    stage = WindowStage(plan, PaneStore(plan, "query", 0, MemoryState(), HotCache(8)))
+    found, late = read(plan, [each for each in stage.advance(sent, 10) if isinstance(each, pa.RecordBatch)])
+    assert [place[:2] for place, _ in found] == [(10, 0)]
+    assert [(each["t"], each["k"], each["n"]) for each in late] == [(10**15, "b", 2)]
+    assert (stage.metrics.rows, stage.metrics.bad_rows, stage.metrics.ahead_rows) == (1, 2, 1)
+    assert (stage.metrics.total_bad_rows, stage.metrics.total_ahead_rows) == (2, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=40), st.booleans())

@@ -24,6 +24,7 @@ from muntin.families.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
 from muntin.panes.table import Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.windows import CountWindow, SlideByTime, SlideByTuple
+from muntin.windows.slide_by import MOST_REPEATS
 
 if TYPE_CHECKING:
     from muntin.plan import Plan
@@ -250,7 +251,7 @@ def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int)
     at_once = np.flatnonzero((due <= following) & (due > after) & (due <= until))
     # Repetitions come with the next tuple: if that one has just been settled.
     repeated = np.flatnonzero(~leaves.is_last & (following >= after))
-    count = np.maximum(following[repeated] // window.every - 1 - first[repeated], 0)
+    count = np.clip(following[repeated] // window.every - 1 - first[repeated], 0, MOST_REPEATS)
     first_of_key = leaves.of_key(leaves.starts)
 
     def found(at: Int64Array, ids: Int64Array) -> Found:
@@ -258,7 +259,7 @@ def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int)
         return Found(ids, begin, at + 1, time[begin], window.end(ids))
 
     yield found(at_once, first[at_once])
-    # A key that was silent for long repeats its window very often: so many of them at a time.
+    # Keys that were silent repeat their windows often: so many of them at a time.
     before = np.append(0, np.cumsum(count))
     for begin in range(0, int(before[-1]), MOST_ANSWERS):
         number = np.arange(begin, min(begin + MOST_ANSWERS, int(before[-1])))

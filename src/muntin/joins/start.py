@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.inputs import column_names
@@ -14,7 +14,7 @@ from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
-from muntin.start import check_window
+from muntin.start import ahead_limit, check_window
 from muntin.time_column import check_time
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
@@ -33,13 +33,15 @@ def join(
     *,
     on: ColumnLike | Sequence[ColumnLike] = (),
     time: ColumnLike | tuple[ColumnLike, ColumnLike] | None = None,
-    watermark: Duration | tuple[Duration, Duration] | None = None,
+    watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
+    max_ahead: Duration | None = None,
 ) -> Join:
     """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
 
     `on` and `time` are names, SQL expressions or Spark columns, which each side computes for itself; `time` is one for
     both sides, or a pair of them. `watermark` is how late rows may come behind the latest of their side, one for both
-    or a pair; streams need it.
+    or a pair; streams need it, unless the time column of the side has a watermark already, by `withWatermark`. Rows of
+    either side that are further ahead of the clock than `max_ahead` are invalid, as with `over()`.
     """
     from muntin.spark.columns import case_sensitive
     from muntin.spark.join import union_source
@@ -57,16 +59,10 @@ def join(
     delays = _pair(watermark, "watermark")
     of_left, of_right = (_others(sources[which], keys[which]) for which in SIDES)
     names = joined_names(list(keys["left"]), of_left, of_right, str if case_sensitive(left) else str.casefold)
+    resolved_times = [_resolved_time(sources[which], own, which) for which, own in zip(SIDES, times, strict=True)]
     first, second = (
-        Side(
-            which,
-            sources[which],
-            _resolved_time(sources[which], own, which),
-            _delay(sources[which], delay, which),
-            names[which],
-            keys[which],
-        )
-        for which, own, delay in zip(SIDES, times, delays, strict=True)
+        Side(which, sources[which], own, _delay(sources[which], own, delay, which), names[which], keys[which])
+        for which, own, delay in zip(SIDES, resolved_times, delays, strict=True)
     )
     kinds = [side.time.kind for side in (first, second)]
     if kinds[0] != kinds[1]:
@@ -76,7 +72,8 @@ def join(
         )
     on_names = tuple(keys["left"])
     source = union_source(first, second, on_names, {})
-    return Join(first, second, Query(source, (window,), TIME, first.delay, on_names))
+    limits = [ahead_limit(max_ahead, side.source, side.time.read, side.which) for side in (first, second)]
+    return Join(first, second, Query(source, (window,), TIME, first.delay, on_names, max_ahead=limits[0]))
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:
@@ -147,10 +144,12 @@ def _resolved_time(source: Source, time: ColumnLike, which: Which) -> Resolved:
     return found
 
 
-def _delay(source: Source, watermark: Duration | None, which: Which) -> int | None:
-    if source.streaming and watermark is None:
+def _delay(source: Source, time: Resolved, watermark: Duration | None, which: Which) -> int | None:
+    delay = source.watermarks.get(time.read) if watermark is None else microseconds_from_zero(watermark, "watermark")
+    if source.streaming and delay is None:
         raise MuntinError(
             f"watermark is missing for {which}: a stream needs it to know when a window is complete; give how late "
-            "rows may come, such as watermark='10 minutes', or a pair of them."
+            "rows may come, such as watermark='10 minutes', or a pair of them, or call withWatermark on its "
+            f"{shown(time.read)!r}."
         )
-    return None if watermark is None else positive_microseconds(watermark, "watermark")
+    return delay

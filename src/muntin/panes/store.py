@@ -66,6 +66,8 @@ class Totals:
     """Those that were answered from a sample."""
     shed_rows: int = 0
     """Rows that were shed: received, and dropped before they cost anything."""
+    ahead_rows: int = 0
+    """Rows that were too far ahead of the clock; they are among the bad rows."""
 
     def plus(self, other: Totals) -> Totals:
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))

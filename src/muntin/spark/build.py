@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame
@@ -19,8 +20,11 @@ from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.ranked import ranked
 from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
+from muntin.spark.source import Beside
+from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
+from muntin.stages.pane_stage import AHEAD
 from muntin.workers.policy import Workers
 
 
@@ -37,6 +41,8 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
+        if not query.source.beside:
+            check_watermark(query.source, query.time, query.watermark)
     identity = uuid.uuid4().hex
     workers = query.workers(partial(session.most_workers, spark))
     partitions, shards = _partitions(query, workers, session.partitions(spark))
@@ -45,8 +51,8 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
     # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
-    inputs = [(query.source.frame, query.watermark), *((each.frame, each.delay) for each in query.source.beside)]
-    each_packed = [_packed(query, plan, frame, delay, identity) for frame, delay in inputs]
+    first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
+    each_packed = [_packed(query, plan, each, identity) for each in (first, *query.source.beside)]
     packed_rows = reduce(lambda first, second: first.union(second), each_packed)
     if workers.count is not None and not query.source.streaming:
         # Spark would join small partitions of a table to one task. How small they are says nothing of the work.
@@ -86,13 +92,13 @@ def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, i
     return of_session, of_session if workers.model == "agnostic" else workers.count
 
 
-def _packed(query: Query, plan: Plan, frame: DataFrame, delay: int | None, identity: str) -> DataFrame:
-    packed_rows = map_in_arrow(_input(query, plan, frame), packed_panes(plan, identity), PACKED)
-    if not query.source.streaming:
+def _packed(query: Query, plan: Plan, of: Beside, identity: str) -> DataFrame:
+    packed_rows = map_in_arrow(_input(query, plan, of.frame), packed_panes(plan, identity), PACKED)
+    if not query.source.streaming or of.own_watermark:
         return packed_rows
     # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
     # stream. Without the column, Spark does not judge the packed rows themselves by it.
-    return packed_rows.withWatermark("latest_time", f"{delay} microseconds")
+    return packed_rows.withWatermark("latest_time", f"{of.delay} microseconds")
 
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
@@ -101,4 +107,10 @@ def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     columns = [quoted(frame, name) for name in names]
     computed = {name: each for name, each in query.computed.columns.items() if name in plan.types}
     computed |= query.filters.columns
+    if query.max_ahead is not None:
+        # In a stream, Spark's clock is the time of the batch, which the checkpoint knows: a replayed batch gets the
+        # same rows.
+        clock = F.localtimestamp() if plan.types[query.time].tz is None else F.current_timestamp()
+        time = computed[query.time] if query.time in computed else quoted(frame, query.time)
+        computed[AHEAD] = time > clock + F.lit(timedelta(microseconds=query.max_ahead))
     return frame.select(*columns, *(column.alias(name) for name, column in computed.items()))

@@ -17,12 +17,16 @@ from muntin.spark.build import build
 from muntin.spark.columns import Resolved, map_in_arrow, quietly, quoted
 from muntin.spark.source import Beside, Source
 from muntin.spark.types import schema_to_spark, to_spark
+from muntin.spark.watermark import check_watermark
 
 if TYPE_CHECKING:
     from muntin.joins.join import Join, Prepared
 
 
 def build_join(join: Join, prepared: Prepared) -> DataFrame:
+    if prepared.query.source.streaming:
+        for side in join.sides:
+            check_watermark(side.source, side.time.read, side.delay, side.which)
     over_pairs = prepared.over_pairs
     if over_pairs is None or not prepared.conditions:
         return _with_late(join, build(prepared.query, over_pairs))
@@ -42,7 +46,10 @@ def union_source(left: Side, right: Side, on: Sequence[str], conditions: Mapping
     types |= dict.fromkeys(conditions, pa.bool_())
     first, second = (_frame(side, on, types, conditions) for side in (left, right))
     unreadable = left.unreadable | right.unreadable
-    return Source(first, types, unreadable, left.source.streaming, (Beside(second, right.delay),))
+    own = [side.source.watermarks.get(side.time.read) for side in (left, right)]
+    beside = Beside(second, right.delay, own[1] is not None)
+    watermarks = {} if own[0] is None else {TIME: own[0]}
+    return Source(first, types, unreadable, left.source.streaming, (beside,), watermarks)
 
 
 def named(side: Side, on: Sequence[str]) -> DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -11,11 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.chunks.policy import describe_size
-from muntin.errors import MuntinError
+from muntin.durations import describe
+from muntin.errors import MuntinError, MuntinWarning
 from muntin.panes.store import Totals
 from muntin.stages.shard_metrics import ShardMetrics
 
 OBSERVATION = "muntin"
+RECENT = 10
+"""So many batches with rows are looked at for late ones."""
 NAMES = tuple(each.name for each in fields(ShardMetrics))
 _COUNTERS = tuple(each.name for each in fields(Totals))
 _LARGEST = {"compressed_after", "shed_rate"}
@@ -33,9 +38,12 @@ class Progress:
     late_rows: int = 0
     """Rows that came too late for all of their windows."""
     bad_rows: int = 0
-    """Rows without an event time, and those that a delta window set aside because its column had decreased."""
+    """Rows without an event time, those further ahead of the clock than `max_ahead=` allows, and those that a delta
+    window set aside because its column had decreased."""
     outside_rows: int = 0
     """Rows between windows, where the slide is larger than the size."""
+    ahead_rows: int = 0
+    """The bad rows that are too far ahead of the clock."""
     results: int = 0
     """Windows of keys that closed, or the rows that a function made of them."""
     compressions: int = 0
@@ -53,6 +61,7 @@ class Progress:
     batch_late_rows: int = 0
     batch_bad_rows: int = 0
     batch_outside_rows: int = 0
+    batch_ahead_rows: int = 0
     batch_results: int = 0
     batch_compressions: int = 0
     batch_decompressions: int = 0
@@ -114,6 +123,8 @@ class Progress:
     """By how many rows groups differ."""
     drift_total: int = 0
     """How many rows they have."""
+    warning: str | None = None
+    """What is likely wrong with the query, and what to do: most rows of the recent batches came too late."""
 
     def __repr__(self) -> str:
         """The figures that matter, on one line; all others are attributes."""
@@ -186,7 +197,10 @@ def observed(frame: DataFrame, query: str) -> DataFrame:
 
 
 def progress(query: Any) -> Progress:
-    """The metrics of a running or ended streaming query, as a plain object."""
+    """The metrics of a running or ended streaming query, as a plain object.
+
+    Warns, with a `MuntinWarning`, where most rows of the recent batches came too late for all of their windows.
+    """
     if not hasattr(type(query), "recentProgress"):
         raise MuntinError(
             f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
@@ -203,7 +217,39 @@ def progress(query: Any) -> Progress:
     known |= {name: int(compared[name] or 0) for name in NAMES if name.startswith("drift_")}
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
-    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, **known)
+    warning = late_warning(reports)
+    if warning is not None:
+        warnings.warn(warning, MuntinWarning, stacklevel=2)
+    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, warning=warning, **known)
+
+
+def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None:
+    """What to say if most rows of the recent batches with rows were late; `reports` begin with the last batch."""
+    recent = [values for _, values in reports if values["rows"]][:RECENT]
+    rows, late = (sum(int(values[name]) for values in recent) for name in ("rows", "late_rows"))
+    if 2 * late <= rows:
+        return None
+    report, _ = reports[0]
+    watermark, clock = (_time(each) for each in (report.eventTime.get("watermark"), report.timestamp))
+    if watermark is None or clock is None or watermark > clock:
+        why = f"which is ahead of the clock ({report.timestamp}): a row from the future has moved it there"
+        remedy = "give over(..., max_ahead='1 hour'), which sets such rows aside, and start with a new checkpoint"
+    else:
+        why = f"{describe(round((clock - watermark).total_seconds()) * 1_000_000)} behind the clock"
+        remedy = "give a longer watermark="
+    return (
+        f"{late:,} of the {rows:,} rows in the last {len(recent):,} batches with rows came too late for all of their "
+        f"windows. The watermark is at {report.eventTime.get('watermark')}, {why}. If that is not as it should be, "
+        f"{remedy}."
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    """A time as Spark writes it, unless it is beyond the calendar of Python."""
+    try:
+        return None if text is None else datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    except ValueError:
+        return None
 
 
 def _kind(query: Any) -> str:

@@ -27,6 +27,8 @@ PACKED = T.StructType(
         T.StructField("shed_rows", T.LongType()),
         T.StructField("shed_rate", T.LongType()),
         T.StructField("load", T.BinaryType()),
+        T.StructField("ahead_rows", T.LongType()),
+        T.StructField("ahead", T.BinaryType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -44,6 +46,8 @@ _ARROW = pa.schema(
         ("shed_rows", pa.int64()),
         ("shed_rate", pa.int64()),
         ("load", pa.binary()),
+        ("ahead_rows", pa.int64()),
+        ("ahead", pa.binary()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from pyspark.sql import types as T
 from muntin.errors import MuntinError
 from muntin.spark.columns import case_sensitive, quietly, same, short_reason
 from muntin.spark.types import to_arrow
+from muntin.spark.watermark import own_watermarks
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Beside:
     frame: DataFrame
     delay: int | None
     """In microseconds."""
+    own_watermark: bool = False
+    """Whether its time column has the watermark already."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Source:
     """The others, with their Spark type."""
     streaming: bool
     beside: tuple[Beside, ...] = ()
+    watermarks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The columns that have a watermark already, each with its delay in microseconds."""
 
     @classmethod
     def of(cls, data: Any, argument: str = "data") -> Source:
@@ -53,7 +60,7 @@ class Source:
                 unreadable[field.name] = field.dataType.simpleString()
             else:
                 types[field.name] = kind
-        return cls(data, types, unreadable, data.isStreaming)
+        return cls(data, types, unreadable, data.isStreaming, watermarks=own_watermarks(data))
 
     def filter(self, where: Any) -> Column:
         """The filter as a column, once Spark has agreed that it is a condition over these data."""

@@ -196,7 +196,7 @@ def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
         yield PackedPanes(**values)
 
 
-_BYTES = ("panes", "late_candidates", "load")
+_BYTES = ("panes", "late_candidates", "load", "ahead")
 
 
 def _or_none(value: Any) -> bytes | None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
@@ -35,6 +36,8 @@ from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
 from muntin.workers.dealing import deal_out
 
+AHEAD = "__muntin_ahead"
+"""The column, if there is one, that says which rows are too far ahead of the clock. Spark computes it."""
 FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
 NO_TIME = -62_135_596_800_000_000
@@ -64,6 +67,10 @@ class PackedPanes:
     """The share that was to be shed, in millionths."""
     load: bytes | None = None
     """What the host of the task tells the others, where the rate is found from a latency."""
+    ahead_rows: int = 0
+    """How many of the bad rows are too far ahead of the clock."""
+    ahead: bytes | None = None
+    """Those rows themselves, if they are to be emitted."""
 
     @property
     def latest_time(self) -> int:
@@ -77,7 +84,9 @@ class _Held:
 
     tables: list[PaneTable] = field(default_factory=list)
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    ahead: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     bad_rows: int = 0
+    ahead_rows: int = 0
     outside_rows: int = 0
     latest: int = NO_TIME
 
@@ -102,7 +111,7 @@ class PaneStage:
 
     def _gather(self, batch: pa.RecordBatch, held: _Held) -> None:
         plan = self._plan
-        batch = self.typed(batch)
+        batch = self._not_ahead(self.typed(batch), held)
         time = batch.column(plan.time)
         if time.null_count:
             held.bad_rows += time.null_count
@@ -121,6 +130,22 @@ class PaneStage:
             if plan.late_row is not None and plan.streaming:
                 for shard, rows in self._by_shard(batch):
                     held.late_candidates.setdefault(shard, []).append(rows)
+
+    def _not_ahead(self, batch: pa.RecordBatch, held: _Held) -> pa.RecordBatch:
+        """The rows that are not too far ahead of the clock: the others are as if they had never come."""
+        if AHEAD not in batch.schema.names:
+            return batch
+        ahead = batch.column(AHEAD).fill_null(False)
+        batch = batch.drop_columns([AHEAD])
+        count = ahead.true_count
+        if not count:
+            return batch
+        held.bad_rows += count
+        held.ahead_rows += count
+        if self._plan.late_row is not None:
+            for shard, rows in self._by_shard(batch.filter(ahead)):
+                held.ahead.setdefault(shard, []).append(rows)
+        return batch.filter(pc.invert(ahead))
 
     def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Columns in the plan's types: times in UTC, whatever the session's time zone."""
@@ -230,12 +255,12 @@ class PaneStage:
         for index, shard in enumerate(plan.shards):
             first = index == 0  # counts that belong to no key are told once
             share = shares.get(index)
-            candidates = held.late_candidates.get(index)
+            candidates, ahead = held.late_candidates.get(index), held.ahead.get(index)
             shed_rows = self._take_shed_rows() if first else 0
             rows = all_rows * first
             if share is not None and plan.dealing is None:
                 rows = self._row_count(share)
-            if share is None and not plan.streaming and not first:
+            if share is None and ahead is None and not plan.streaming and not first:
                 continue
             yield PackedPanes(
                 shard=shard,
@@ -247,6 +272,8 @@ class PaneStage:
                 latest=held.latest,
                 shed_rows=shed_rows,
                 shed_rate=0 if self._shedder is None else round(self._shedder.rate * 1e6),
+                ahead_rows=held.ahead_rows if first else 0,
+                ahead=None if ahead is None else packed.pack_rows(ahead),
             )
 
     @property

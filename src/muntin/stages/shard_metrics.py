@@ -16,6 +16,7 @@ class ShardMetrics:
     late_rows: int = 0
     bad_rows: int = 0
     outside_rows: int = 0
+    ahead_rows: int = 0
     results: int = 0
     panes: int = 0
     tuples: int = 0
@@ -61,6 +62,7 @@ class ShardMetrics:
     total_exact_windows: int = 0
     total_approximate_windows: int = 0
     total_shed_rows: int = 0
+    total_ahead_rows: int = 0
 
     def count_shed(self, batch: Totals, shed: ShedWindows) -> Totals:
         """Take over what is known of windows of which tuples were shed."""

@@ -17,7 +17,7 @@ from muntin.sampling.store import SampleStore, ShardSamples
 from muntin.stages.pane_stage import PackedPanes
 from muntin.stages.shard_metrics import ShardMetrics
 from muntin.stages.taken import absorb
-from muntin.stages.window_stage import answers, whole_windows
+from muntin.stages.window_stage import answers, rows_as_results, whole_windows
 from muntin.workers.dealing import in_private_panes
 from muntin.workers.jobs import Job, computed, window_jobs
 
@@ -44,10 +44,13 @@ def advance_table(
         metrics.bad_rows += each.bad_rows
         metrics.outside_rows += each.outside_rows
         metrics.shed_rows += each.shed_rows
+        metrics.ahead_rows += each.ahead_rows
         metrics.shed_rate = max(metrics.shed_rate, each.shed_rate)
         if each.panes is not None:
             metrics.arrived_bytes += len(each.panes)
             tables.append(in_private_panes(plan, packed.unpack(plan.layout, each.panes)))
+        if each.ahead is not None:
+            yield from rows_as_results(plan, packed.unpack_rows(each.ahead))
     if tables:
         taken = absorb(plan, None, merge(plan.layout, tables), *ALL_TIMES)
         assert taken is not None, "there are tables"

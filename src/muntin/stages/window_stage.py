@@ -130,7 +130,7 @@ class WindowStage:
         self, arrived: Iterable[PackedPanes], closed: Marks
     ) -> tuple[PaneTable | None, Totals, list[pa.RecordBatch]]:
         """The panes that arrived in time as one table, the counts, and the rows that came too late."""
-        tables, rows, late_rows, bad_rows, outside_rows, shed_rows = [], 0, 0, 0, 0, 0
+        tables, rows, late_rows, bad_rows, outside_rows, shed_rows, ahead_rows = [], 0, 0, 0, 0, 0, 0
         late: list[pa.RecordBatch] = []
         # By time they mostly are in order as they are; by content, too, so that a replay adds in the same order.
         for each in sorted(arrived, key=lambda each: (each.latest, each.panes or b"")):
@@ -138,6 +138,7 @@ class WindowStage:
             bad_rows += each.bad_rows
             outside_rows += each.outside_rows
             shed_rows += each.shed_rows
+            ahead_rows += each.ahead_rows
             self.metrics.shed_rate = max(self.metrics.shed_rate, each.shed_rate)
             if each.panes is not None:
                 self.metrics.arrived_bytes += len(each.panes)
@@ -148,8 +149,11 @@ class WindowStage:
                     tables.append(table)
             if each.late_candidates is not None:
                 late += late_results(self.plan, packed.unpack_rows(each.late_candidates), closed)
+            if each.ahead is not None:
+                late += rows_as_results(self.plan, packed.unpack_rows(each.ahead))
         added = merge(self.plan.layout, tables) if tables else None
-        return added, Totals(rows, late_rows, bad_rows, outside_rows, shed_rows=shed_rows), late
+        counted = Totals(rows, late_rows, bad_rows, outside_rows, shed_rows=shed_rows, ahead_rows=ahead_rows)
+        return added, counted, late
 
     def _measure(self, table: PaneTable | None, header: Header, chunks: ChunkStore) -> None:
         metrics = self.metrics
@@ -240,13 +244,17 @@ def keep_chunks(plan: Plan, chunks: ChunkStore, taken: Taken, table: PaneTable, 
 
 
 def late_results(plan: Plan, rows: pa.Table, closed: Marks) -> list[pa.RecordBatch]:
-    """Rows that count nowhere, as results without a window: the keys, and the whole row in `late`."""
+    """Those rows that came too late for all of their windows."""
     times = np.asarray(rows.column(plan.time).cast(pa.int64()))
-    late = rows.filter(pa.array(closed.too_late(times, plan.all_windows)))
+    return rows_as_results(plan, rows.filter(pa.array(closed.too_late(times, plan.all_windows))))
+
+
+def rows_as_results(plan: Plan, rows: pa.Table) -> list[pa.RecordBatch]:
+    """Results without a window: the keys, and the whole row in `late`."""
     assert plan.late_row is not None
     schema = plan.result_schema
     batches = []
-    for batch in late.to_batches():
+    for batch in rows.to_batches():
         whole = pa.StructArray.from_arrays(
             [batch.column(field.name).cast(field.type) for field in plan.late_row], fields=list(plan.late_row)
         )

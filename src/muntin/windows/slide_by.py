@@ -14,6 +14,7 @@ first trigger is `size` later already, the tuple is in none: which windows hold 
 
 from the first tuple of the key to the first trigger behind its latest tuple. A trigger between two tuples with nothing
 new repeats the window before it, and comes out with the later of them: until then nobody knows that the key goes on.
+After `MOST_REPEATS` of them the key pauses until its next tuple, so that a long silence costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ import numpy as np
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
 from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, positive_count
+
+MOST_REPEATS = 1_000
+"""How often a key repeats its last window before it pauses."""
 
 
 @dataclass(frozen=True, repr=False)
