@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 from muntin.panes.values import COPIED_BYTES
+
+_LEFT = ".999999999"
+"""What unfinished files of a process that is no more end with."""
 
 
 class Spoiler:
@@ -34,17 +38,21 @@ class Spoiler:
         for copy in self._copies():
             with suppress(OSError):
                 half = copy.read_bytes()[: copy.stat().st_size // 2]
-                copy.with_name(f"{copy.name}.999999999").write_bytes(half)
+                copy.with_name(copy.name + _LEFT).write_bytes(half)
                 if self._random.random() < 0.5:
-                    unfinished = copy.with_name(f"{copy.name}.999999998")
-                    unfinished.write_bytes(half)
-                    unfinished.replace(copy)
+                    damaged = copy.with_name(f"damaged-{copy.name}{_LEFT}")
+                    damaged.write_bytes(half)
+                    damaged.replace(copy)
 
     def _copies(self) -> list[Path]:
         found = []
-        for host in self._hosts:
-            for path in host.glob("muntin-*/**/*"):
-                with suppress(OSError):
-                    if path.is_file() and path.stat().st_size >= COPIED_BYTES:
-                        found.append(path)
+        for folder in (each for host in self._hosts for each in host.glob("muntin-*")):
+            for parent, _, names in os.walk(folder):  # which does not mind what is deleted meanwhile
+                found += [path for name in names if _is_copy(path := Path(parent, name))]
         return sorted(found)
+
+
+def _is_copy(path: Path) -> bool:
+    with suppress(OSError):
+        return path.suffix != _LEFT and path.stat().st_size >= COPIED_BYTES
+    return False

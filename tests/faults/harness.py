@@ -16,13 +16,14 @@ from random import Random
 from tests.faults import copies, processes
 from tests.faults.comparison import difference
 from tests.faults.feeds import write_feed
-from tests.faults.scenarios import SCENARIOS, Scenario, Victim
+from tests.faults.scenarios import SCENARIOS, SHARDS, Scenario, Victim
 
 SCRIPT = "tests.faults.stream_script"
 LOCAL_MASTER = "local[2,4]"
 """Plain `local[2]` would give up with the first task that fails."""
 PATIENCE = 240.0
 """Seconds without a new batch after which a stream counts as stuck."""
+ENDS_ALL: tuple[Victim, ...] = ("driver", "jvm")
 _LOOK_SECONDS = 0.05
 
 
@@ -51,11 +52,14 @@ def planned(scenario: str, seed: int, victims: Sequence[Victim]) -> list[Kill]:
     """Kills all over the stream, at times that the seed decides, all of them before its end."""
     random = Random(f"{scenario}/{seed}")
     last = SCENARIOS[scenario].files - 3
-    kills = []
+    kills: list[Kill] = []
     for number, victim in enumerate(victims):
         earliest = 1 + number * last // len(victims)
         after = random.randint(earliest, max(earliest, (number + 1) * last // len(victims)))
-        kills.append(Kill(victim, after, random.uniform(0.0, 1.2)))
+        kill = Kill(victim, after, random.uniform(0.0, 1.2))
+        if kills and kills[-1].victim in ENDS_ALL and random.random() < 0.3:
+            kill = Kill(victim, kills[-1].after, random.uniform(3.0, 9.0))  # while the stream recovers from the last
+        kills.append(kill)
     return kills
 
 
@@ -161,7 +165,7 @@ def _follow(
             due = None
             if spoiler is not None:
                 spoiler.spoil()
-            if verdict.kills[-1].victim in ("driver", "jvm"):
+            if verdict.kills[-1].victim in ENDS_ALL:
                 process.wait(timeout=60)
 
 
@@ -183,6 +187,8 @@ def _judge(verdict: Verdict, about: Scenario, place: Path) -> None:
     }
     if counters["disturbed"] != counters["undisturbed"]:
         raise StreamError(f"counters are {counters['disturbed']}, and {counters['undisturbed']} undisturbed")
+    if about.copies and told["disturbed"]["misses"] <= SHARDS:
+        raise StreamError("shards stayed with their workers, so no copies were read")
     for run, each in told.items():
         missing = [name for name in about.must_count if not each["counters"][name]]
         if missing:

@@ -19,6 +19,7 @@ Victim = Literal["driver", "jvm", "worker", "workers", "daemon", "executor"]
 LOCAL: tuple[Victim, ...] = ("worker", "driver", "workers", "daemon", "jvm")
 ON_CLUSTER: tuple[Victim, ...] = ("worker", "executor", "driver", "daemon")
 DELAY = "5 seconds"
+SHARDS = 2
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,6 @@ def copied(stream: DataFrame, _: DataFrame) -> DataFrame:
 def over_one(query: Callable[..., muntin.Query], *windows: W.Window) -> Callable[[DataFrame, DataFrame], DataFrame]:
     return lambda stream, _: query(stream, *windows).late("emit").to_df()
 
-
-BY_MEMORY = ("compressions", "decompressions")
 
 SCENARIOS: dict[str, Scenario] = {
     "rich": Scenario(rich),

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import muntin
 from muntin.panes.store import Header, Totals
 from tests.faults.feeds import SCHEMA
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import SCENARIOS, SHARDS
 
 HERE = "127.0.0.1"
 
@@ -47,7 +47,7 @@ def _session(master: str, place: Path) -> SparkSession:
         builder = builder.config(setting, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    return muntin.configure(spark, shards=2)
+    return muntin.configure(spark, shards=SHARDS)
 
 
 def _run(spark: SparkSession, name: str, place: Path, run: str) -> None:
