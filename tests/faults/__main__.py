@@ -30,6 +30,7 @@ def main() -> int:
     if not processes.CAN_SEE:
         console.print("faults: processes are found by /proc, which is not here.")
         return 2
+    console.print(f"Seed {arguments.seed}.")
     with _folder(arguments.keep) as place, ExitStack() as held:
         verdicts = []
         on_cluster = None
@@ -43,7 +44,8 @@ def main() -> int:
             victims = harness.chosen_victims(name, arguments.seed, arguments.kills)
             kills = harness.planned(name, arguments.seed, victims)
             where = on_cluster if SCENARIOS[name].cluster else None
-            verdict = harness.run(name, arguments.seed, own, kills, where)
+            with console.status(name):
+                verdict = harness.run(name, arguments.seed, own, kills, where)
             verdicts.append(verdict)
             _tell(verdict)
             if verdict.problem is None and not arguments.keep:

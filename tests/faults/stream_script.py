@@ -66,7 +66,8 @@ def _run(spark: SparkSession, name: str, place: Path, run: str) -> None:
     told = muntin.progress(query)
     if told.batch_id >= 0:  # after a kill, all may have been done already
         assert {each: getattr(told, each) for each in counters} == counters, "progress differs from the state"
-    misses = sum(each["observedMetrics"]["muntin"]["cache_misses"] or 0 for each in query.recentProgress)
+    reports = [each["observedMetrics"].get("muntin") for each in query.recentProgress]
+    misses = sum(each["cache_misses"] or 0 for each in reports if each is not None)
     # What the sink says is in it: files of batches that did not end are none of it.
     pq.write_table(spark.read.schema(frame.schema).parquet(str(sink)).toArrow(), place / run / "rows.parquet")
     unfinished = place / run / "unfinished.json"
