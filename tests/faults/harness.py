@@ -14,9 +14,10 @@ from pathlib import Path
 from random import Random
 
 from tests.faults import copies, processes
+from tests.faults.batches import batches, committed, take_back_unplanned
 from tests.faults.comparison import difference
 from tests.faults.feeds import write_feed
-from tests.faults.scenarios import SCENARIOS, SHARDS, Scenario, Victim
+from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS, Scenario, Victim
 
 SCRIPT = "tests.faults.stream_script"
 LOCAL_MASTER = "local[2,4]"
@@ -101,6 +102,7 @@ def _disturb(
     while not (place / "undisturbed" / "told.json").exists():
         verdict.starts += 1
         killed = len(verdict.kills)
+        take_back_unplanned(place / "disturbed" / "checkpoint")
         with _started(verdict, place, cluster) as process:
             _follow(verdict, process, place, waiting, spoiler if about.copies else None, random, cluster)
         if process.returncode != 0 and len(verdict.kills) == killed:
@@ -148,14 +150,14 @@ def _follow(
     seen, since = -1, time.monotonic()
     while process.poll() is None:
         time.sleep(_LOOK_SECONDS)
-        now, committed = time.monotonic(), _committed(place)
-        if committed != seen:
-            seen, since = committed, now
+        now, done = time.monotonic(), _committed(place)
+        if done != seen:
+            seen, since = done, now
         if now - since > PATIENCE:
-            raise StreamError(f"stuck after {committed} batches:\n{_log(place, verdict.starts)[-3000:]}")
+            raise StreamError(f"stuck after {done} batches:\n{_log(place, verdict.starts)[-3000:]}")
         if spoiler is not None:
             spoiler.look()
-        if not waiting or committed < waiting[0].after:
+        if not waiting or done < waiting[0].after:
             continue
         due = now + waiting[0].delay if due is None else due
         if now < due:
@@ -173,8 +175,7 @@ def _follow(
 
 def _committed(place: Path) -> int:
     """Of both runs: the undisturbed one makes progress, too."""
-    runs = [place / run / "checkpoint" / "commits" for run in ("disturbed", "undisturbed")]
-    return sum(each.name.isdigit() for run in runs if run.exists() for each in run.iterdir())
+    return sum(committed(place / run / "checkpoint") for run in RUNS)
 
 
 def _log(place: Path, start: int) -> str:
@@ -182,7 +183,10 @@ def _log(place: Path, start: int) -> str:
 
 
 def _judge(verdict: Verdict, about: Scenario, place: Path) -> None:
-    told = {run: json.loads((place / run / "told.json").read_text()) for run in ("disturbed", "undisturbed")}
+    told = {run: json.loads((place / run / "told.json").read_text()) for run in RUNS}
+    disturbed, undisturbed = (batches(place / run / "checkpoint") for run in RUNS)
+    if disturbed != undisturbed:
+        raise StreamError(f"Spark made other batches, {disturbed}, and {undisturbed} undisturbed")
     counters = {
         run: {name: value for name, value in each["counters"].items() if name not in about.uncertain}
         for run, each in told.items()

@@ -20,6 +20,8 @@ LOCAL: tuple[Victim, ...] = ("worker", "driver", "workers", "daemon", "jvm")
 ON_CLUSTER: tuple[Victim, ...] = ("worker", "executor", "driver", "daemon")
 DELAY = "5 seconds"
 SHARDS = 2
+RUNS = ("disturbed", "undisturbed")
+"""Each has its own folder, with a checkpoint and a sink."""
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 import muntin
 from muntin.panes.store import Header, Totals
 from tests.faults.feeds import SCHEMA
-from tests.faults.scenarios import SCENARIOS, SHARDS
+from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS
 
 HERE = "127.0.0.1"
 
 
 def main(name: str, place: Path, master: str) -> None:
     spark = _session(master, place)
-    for run in ("disturbed", "undisturbed"):
+    for run in RUNS:
         _run(spark, name, place, run)
     spark.stop()
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.faults import harness, processes
+from tests.faults.batches import batches, take_back_unplanned
 from tests.faults.comparison import difference
 from tests.faults.scenarios import SCENARIOS, Victim
 
@@ -76,6 +77,21 @@ def test_columns_that_the_clock_decides_on_are_left_out(tmp_path: Path) -> None:
     disturbed, undisturbed = _written(tmp_path / "one", changed), _written(tmp_path / "other", ROWS)
     assert difference(disturbed, undisturbed)[1] is not None
     assert difference(disturbed, undisturbed, only=("k", "total", "quality.size"))[1] is None
+
+
+def test_a_file_that_is_in_no_batch_yet_is_taken_back(tmp_path: Path) -> None:
+    for name in ("offsets/0", "offsets/1"):
+        _note(tmp_path / name, 'v1\n{"batchWatermarkMs":5}\n{"logOffset":8}')
+    for name in ("sources/0/7", "sources/0/8", "sources/0/9.compact", "sources/0/.9.compact.crc"):
+        _note(tmp_path / name, "v1")
+    take_back_unplanned(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "sources" / "0").iterdir()) == ["7", "8"]
+    assert batches(tmp_path) == [[5, {"logOffset": 8}]] * 2
+
+
+def _note(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def _written(folder: Path, rows: list[dict[str, Any]]) -> Path:
