@@ -18,6 +18,8 @@ from muntin.arrays import Array
 Victim = Literal["driver", "jvm", "worker", "workers", "daemon", "executor"]
 LOCAL: tuple[Victim, ...] = ("worker", "driver", "workers", "daemon", "jvm")
 ON_CLUSTER: tuple[Victim, ...] = ("worker", "executor", "driver", "daemon")
+WITH_COPIES: tuple[Victim, ...] = ("workers", "daemon", "worker", "driver")
+"""A driver that starts again does not look at the copies of the one before."""
 DELAY = "5 seconds"
 SHARDS = 2
 RUNS = ("disturbed", "undisturbed")
@@ -45,7 +47,7 @@ class Scenario:
 
     @property
     def victims(self) -> tuple[Victim, ...]:
-        return ON_CLUSTER if self.cluster else LOCAL
+        return ON_CLUSTER if self.cluster else WITH_COPIES if self.copies else LOCAL
 
 
 def over(stream: DataFrame, *windows: W.Window) -> muntin.Query:
