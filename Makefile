@@ -1,12 +1,13 @@
 # make demo     see it work, beside plain Spark
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
 # make test     lint, types and all tests
+# make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 
 VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test lint bench pictures test-oldest clean
+.PHONY: help setup demo trading test faults lint bench pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -23,6 +24,9 @@ trading: setup
 
 test: setup lint
 	$(WITH_JAVA) $(VENV)/bin/pytest -n 2 --dist worksteal
+
+faults: setup
+	@$(WITH_JAVA) $(VENV)/bin/python -m tests.faults $(ARGS)
 
 lint: setup
 	$(VENV)/bin/ruff check .

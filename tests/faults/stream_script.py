@@ -1,0 +1,87 @@
+"""One stream, in a process that is there to be killed: goes on from its checkpoint, and ends when all files are read.
+
+Then it runs the same query once more, from the start and undisturbed, and writes down what both runs gave: the rows in
+the sink, and the counters in the state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import muntin
+from muntin.panes.store import Header, Totals
+from tests.faults.feeds import SCHEMA
+from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS
+
+HERE = "127.0.0.1"
+
+
+def main(name: str, place: Path, master: str) -> None:
+    spark = _session(master, place)
+    for run in RUNS:
+        _run(spark, name, place, run)
+    spark.stop()
+
+
+def _session(master: str, place: Path) -> SparkSession:
+    settings = {
+        "spark.driver.host": HERE,
+        "spark.driver.bindAddress": HERE,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.executor.memory": "512m",
+        "spark.locality.wait": "0",  # so that shards move from worker to worker
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # these processes do not live long enough for more
+    }
+    builder = SparkSession.builder.master(master).appName("faults")
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return muntin.configure(spark, shards=SHARDS)
+
+
+def _run(spark: SparkSession, name: str, place: Path, run: str) -> None:
+    sink, checkpoint = place / run / "sink", place / run / "checkpoint"
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    frame = SCENARIOS[name].build(reader.parquet(str(place / "left")), reader.parquet(str(place / "right")))
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(sink))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    counters = _counters(spark, checkpoint)
+    told = muntin.progress(query)
+    if told.batch_id >= 0:  # after a kill, all may have been done already
+        assert {each: getattr(told, each) for each in counters} == counters, "progress differs from the state"
+    reports = [each["observedMetrics"].get("muntin") for each in query.recentProgress]
+    misses = sum(each["cache_misses"] or 0 for each in reports if each is not None)
+    # What the sink says is in it: files of batches that did not end are none of it.
+    pq.write_table(spark.read.schema(frame.schema).parquet(str(sink)).toArrow(), place / run / "rows.parquet")
+    unfinished = place / run / "unfinished.json"
+    unfinished.write_text(json.dumps({"counters": counters, "misses": misses}))
+    unfinished.replace(place / run / "told.json")
+
+
+def _counters(spark: SparkSession, checkpoint: Path) -> dict[str, int]:
+    """Those of all shards since the query first started, as the state has them after the last batch."""
+    state = spark.read.format("statestore").option("stateVarName", "header").load(str(checkpoint))
+    totals = [Header.decode(bytes(row.value.value)).totals for row in state.collect()]
+    assert totals, "the state is empty"
+    return {each.name: sum(asdict(of_shard)[each.name] for of_shard in totals) for each in fields(Totals)}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), os.environ["FAULTS_MASTER"])
