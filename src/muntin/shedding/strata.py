@@ -7,11 +7,14 @@ frequencies are exact and one pass does: what is dropped is dropped before it is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, expand, run_starts
+from muntin.arrays import Array, Float64Array, Int64Array, expand, run_starts
 from muntin.sampling.allocation import congress
 
 LEAST = 2
@@ -28,7 +31,7 @@ class Strata:
     """What stands behind the tuples that were kept, for each group of them: a stratum."""
 
     received: Float64Array
-    """How many tuples there were: counted, or what is expected where each was kept by chance."""
+    """How many tuples there were."""
     by_chance: float | None = None
     """The chance with which each tuple was kept, where tuples were drawn one by one and not by their groups."""
 
@@ -36,7 +39,13 @@ class Strata:
         return Strata(self.received[chosen], self.by_chance)
 
     def weights(self, groups: Int64Array) -> Float64Array:
-        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is."""
+        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is.
+
+        Where tuples were kept whatever their group is, all stand for equally many: groups of which none was kept are
+        among those.
+        """
+        if self.by_chance is not None:
+            return np.full(len(groups), 1 / self.by_chance)
         kept = np.bincount(groups, minlength=len(self.received))
         return np.asarray((self.received / np.maximum(kept, 1))[groups])
 
@@ -46,9 +55,17 @@ def random_numbers(seed: int, *salt: int) -> np.random.Generator:
     return np.random.default_rng([each % (1 << 64) for each in (seed, *salt)])
 
 
-def kept_by_chance(count: int, rate: float, random: np.random.Generator) -> BoolArray:
-    """Uniform shedding: a coin for every tuple, whatever it holds (the paper's algorithm 1)."""
-    return random.random(count) >= rate
+def kept_share(rate: float) -> Fraction:
+    """The share that is kept, exactly: the rate is the decimal number that it is written as, and 1 - 0.98 is 0.02."""
+    return 1 - Fraction(repr(float(rate)))
+
+
+def kept_by_chance(count: int, keep: int, random: np.random.Generator) -> Int64Array:
+    """Uniform shedding: of all tuples, whatever they hold, so many are kept. Where they are, in order."""
+    fewer = min(keep, count - keep)
+    drawn = np.full(count, fewer < keep)
+    drawn[random.choice(count, fewer, replace=False, shuffle=False)] = fewer == keep
+    return np.flatnonzero(drawn)
 
 
 def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
@@ -63,10 +80,19 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     pane = pane.astype(np.int64, copy=False)
     if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
         _, pane = np.unique(pane, return_inverse=True)
-    budget = np.ceil((1 - rate) * np.bincount(pane, weights=received)).astype(np.int64)
-    divided, proportion = congress(received, pane, budget), (1 - rate) * received
-    least = np.rint(np.where(divided > 0, proportion / 2, proportion)).astype(np.int64)
+    share = kept_share(rate)
+    budget = _exactly(np.bincount(pane, weights=received).astype(np.int64), lambda count: ceil(count * share))
+    divided = congress(received, pane, budget)
+    # Half of its proportion, or all of it.
+    least = _exactly(received, lambda count: round(count * share / 2))
+    least = np.where(divided > 0, least, _exactly(received, lambda count: round(count * share)))
     return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
+
+
+def _exactly(counts: Int64Array, share: Callable[[int], int]) -> Int64Array:
+    """A share of each count without floats, which would be off by a tuple. Of so many tuples, few counts differ."""
+    different, back = np.unique(counts, return_inverse=True)
+    return np.array([share(count) for count in different.tolist()], dtype=np.int64)[back]
 
 
 def kept_by_concept(

@@ -13,17 +13,18 @@ import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import overflow
 from muntin.aggregates.values import nan_as_null, of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, State
+from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
 from muntin.families.family import Answers, Family, Later, Output
 from muntin.panes import keys
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, placed, written
-from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, picked, placed, written
+from muntin.shedding.plan import KEPT, MISSING, STOOD_FOR, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
 from muntin.shedding.thinned import chances_of, thinned
+from muntin.shedding.weighed import FIELDS, Estimates
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.held import Held
 from muntin.whole.quantiles import Quantiles
@@ -42,9 +43,9 @@ class Counted:
     exact: int = 0
     approximate: int = 0
     error: float = 0.0
-    """The sum of the relative errors that can be told."""
+    """The sum of the errors that can be told."""
     with_error: int = 0
-    """Of how many windows."""
+    """Of how many windows; of the other approximate ones, nobody can tell."""
 
 
 class ShedWindows:
@@ -82,9 +83,11 @@ class ShedWindows:
         come `later`: mostly those windows are few.
         """
         told, shed, states = self._told(known, later)
-        asked = Asked.of(told, shed, self._policy.by_chance)
+        stood_for = self._stood_for(states)
+        asked = Asked.of(told, shed, self._policy.by_chance, stood_for)
         found = self._of_tuples(family, answers, known, told) if self._plan.whole else dict(known)
         if len(shed):
+            self._fit(found, told, shed, stood_for)
             for output in self._plan.outputs:
                 self._scale(output, found, told, known, states, asked, shed)
         self._count(told)
@@ -93,9 +96,9 @@ class ShedWindows:
     def quality(self, known: Mapping[str, pa.Array], later: Later, given: Int64Array | None = None) -> pa.Array:
         """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
         told, _, _ = self._told(known, later)
-        if given is not None:
-            at = np.flatnonzero(given < told.size)
-            told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
+        given = told.sampled if given is None else given
+        at = np.flatnonzero(given < told.size)
+        told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
         self._count(told)
         return told.column(self._fields, {})
 
@@ -107,8 +110,7 @@ class ShedWindows:
         size = np.asarray(known[SIZE])
         states: States = {}
         if self._policy.by_chance:
-            # Nothing is shed at a rate of zero: then the estimate is as good as counted.
-            size, kept = np.rint(np.asarray(known[RECEIVED])).astype(np.int64), np.asarray(known[KEPT])
+            kept = np.asarray(known[KEPT])
             shed = np.flatnonzero(kept < size)
             if len(shed):
                 states = later.states(shed)
@@ -120,8 +122,33 @@ class ShedWindows:
                 kept = size.copy()
                 kept[shed] -= missing
         exactly = EXACT if self._plan.whole else INCREMENTAL
-        unknown = np.full(len(shed), np.nan)  # until some aggregate can tell
-        return Told(shed, exactly, unknown, self._policy.confidence, kept, size), shed, states
+        error = np.zeros(len(shed))  # as far as nothing is asked
+        return Told(shed, exactly, error, self._policy.confidence, kept, size), shed, states
+
+    def _stood_for(self, states: States) -> Estimates | None:
+        """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
+        return dict(zip(FIELDS, states[STOOD_FOR][0], strict=True)) if STOOD_FOR in states else None
+
+    def _fit(
+        self, found: dict[str, pa.Array], told: Told, shed: Int64Array, stood_for: Estimates | None
+    ) -> None:
+        """What the tuples themselves say, where they were kept whatever their group is: as of all that there were."""
+        if stood_for is None:
+            return
+        factor = np.ones(len(told.size))
+        factor[shed] = told.size[shed] / np.maximum(stood_for["count"], 1e-9)
+        # Of some, none was kept; of others, those that were stand for themselves alone, though others were shed.
+        silent, blind = told.sampled == 0, marked(shed[stood_for["count"] <= stood_for["kept"]], len(told.size))
+        for output in self._plan.outputs:
+            whole, name = output.bound.whole, output.name
+            if whole is None:
+                continue
+            if isinstance(whole, TopK):
+                found[name] = _times(found[name], factor)
+            if any_true(silent):
+                found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
+            if any_true(blind):
+                told.forget(name, blind)
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
@@ -157,8 +184,7 @@ class ShedWindows:
         scaled = output.bound.scaled
         if scaled is None:
             return
-        if scaled.is_known(asked.by_chance):
-            told.may_be_off(np.zeros(len(told.at)))
+        if scaled.is_known:
             return
         of_kept = known[output.name]
         if len(shed) < len(told.size) and (of_kept.null_count or scaled.weighed is None):
@@ -185,6 +211,7 @@ def tell_interval(told: Told, name: str, interval: Interval | None, shed: Int64A
     """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
     if interval is None:
         told.low[name] = told.high[name] = None
+        told.may_be_off(np.full(len(shed), np.nan), shed)
         return
     exact = of_type(answers, pa.float64())
     told.low[name], told.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
@@ -271,6 +298,16 @@ def _corrected(answers: pa.Array, shed: Int64Array, value: Float64Array, of_kept
     return patched(answers, shed, typed(value, of_kept, output))
 
 
+def _times(found: pa.ListArray, factor: Float64Array) -> pa.Array:
+    """Lists of values and how often each occurs, with so many times as many of all."""
+    item, count = found.flatten().flatten()
+    more = np.rint(np.asarray(count) * np.repeat(factor, np.diff(found.offsets))).astype(np.int64)
+    kind = found.type.value_type
+    pairs = pa.StructArray.from_arrays([item, pa.array(more).cast(kind[1].type)], fields=list(kind))
+    offsets = np.asarray(found.offsets) - found.offsets[0].as_py()
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=found.type)
+
+
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
     """Estimates as answers: null where the kept tuples have none, either."""
     nothing, kind = np.asarray(of_kept.is_null()) if of_kept.null_count else None, output.bound.result
@@ -279,7 +316,9 @@ def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
             return of_type(pa.array(value, mask=nothing), kind)
         except pa.ArrowInvalid as error:
             raise overflow(output.name, kind) from error
-    rounded = np.rint(value if nothing is None else np.where(nothing, 0.0, value))
+    unknown = np.isnan(value)
+    nothing = unknown if nothing is None else nothing | unknown
+    rounded = np.rint(np.where(nothing, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
         raise overflow(output.name, kind)
     return pa.array(rounded.astype(np.int64), mask=nothing)
