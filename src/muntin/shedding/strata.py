@@ -7,10 +7,8 @@ frequencies are exact and one pass does: what is dropped is dropped before it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 
@@ -81,18 +79,18 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
         _, pane = np.unique(pane, return_inverse=True)
     share = kept_share(rate)
-    budget = _exactly(np.bincount(pane, weights=received).astype(np.int64), lambda count: ceil(count * share))
-    divided = congress(received, pane, budget)
-    # Half of its proportion, or all of it.
-    least = _exactly(received, lambda count: round(count * share / 2))
-    least = np.where(divided > 0, least, _exactly(received, lambda count: round(count * share)))
+    of_pane = np.bincount(pane, weights=received).astype(np.int64)
+    divided = congress(received, pane, _parts(of_pane, share, share.denominator - 1))  # rounded up
+    half, whole = (_parts(received, each, each.denominator // 2) for each in (share / 2, share))
+    least = np.where(divided > 0, half, whole)
     return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
 
 
-def _exactly(counts: Int64Array, share: Callable[[int], int]) -> Int64Array:
-    """A share of each count without floats, which would be off by a tuple. Of so many tuples, few counts differ."""
-    different, back = np.unique(counts, return_inverse=True)
-    return np.array([share(count) for count in different.tolist()], dtype=np.int64)[back]
+def _parts(counts: Int64Array, share: Fraction, more: int) -> Int64Array:
+    """The share of each count, with `more` of its denominator before it is rounded down. Floats are off by a tuple."""
+    largest = int(counts.max(initial=0)) * share.numerator + more
+    numbers = counts if max(largest, share.denominator) < 1 << 63 else counts.astype(object)
+    return np.asarray((numbers * share.numerator + more) // share.denominator).astype(np.int64)
 
 
 def kept_by_concept(

@@ -40,7 +40,7 @@ FLUSH_LEAVES = 1_000_000
 NO_TIME = -62_135_596_800_000_000
 """The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
 GATHERED_ROWS = 1 << 20
-"""Where every group is to keep its share, the groups of so many tuples are counted together."""
+"""Where tuples are shed, the groups of so many are counted together, and shed together."""
 DENSE_GROUPS = 1 << 16
 """A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
 
@@ -91,7 +91,7 @@ class PaneStage:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         held = _Held()
-        for batch in _gathered(batches) if self._by_concept else batches:
+        for batch in _gathered(batches) if self._shedder is not None and self._shedder.sheds else batches:
             self._gather(batch, held)
             if sum(table.size for table in held.tables) > FLUSH_LEAVES:
                 held.tables = [merge(self._plan.layout, held.tables)]
@@ -249,10 +249,6 @@ class PaneStage:
                 shed_rows=shed_rows,
                 shed_rate=0 if self._shedder is None else round(self._shedder.rate * 1e6),
             )
-
-    @property
-    def _by_concept(self) -> bool:
-        return self._shedder is not None and self._shedder.by_concept
 
     def _take_shed_rows(self) -> int:
         """How many were shed since somebody asked."""
