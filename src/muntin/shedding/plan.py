@@ -22,6 +22,8 @@ KEPT = HIDDEN + "kept"
 """How many tuples of a window were kept, where that is whatever their group is."""
 STOOD_FOR = HIDDEN + "stood_for"
 """How many tuples those stand for, which is not quite how many there were."""
+OF_ALL = HIDDEN + "of_all"
+"""The same, and how sure it is."""
 MISSING = HIDDEN + "missing"
 """How many were shed, where every group keeps its share."""
 
@@ -46,7 +48,8 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
     """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
     if by_chance:
         found = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
-        found[STOOD_FOR] = _in_states(Weighed(None, None))
+        found[STOOD_FOR] = Bound((Weighed(None, None),), pa.float64(), _lower_stood_for)
+        found[OF_ALL] = _in_states(Weighed(None, None))
     else:
         found = {MISSING: _in_states(Missing(None))}
     for name, bound in aggregates.items():
@@ -61,7 +64,7 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
 
 def later(aggregates: Collection[str]) -> set[str]:
     """Those of them that only windows need of which tuples were shed."""
-    return {MISSING, STOOD_FOR, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
+    return {MISSING, OF_ALL, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
 
 
 def estimates_of(name: str) -> str:
@@ -92,6 +95,11 @@ def _lower_no_states(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (state,) = states
     return pa.array(state[FIELDS.index("kept")].astype(np.int64))
+
+
+def _lower_stood_for(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (state,) = states
+    return pa.array(state[FIELDS.index("count")])
 
 
 def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

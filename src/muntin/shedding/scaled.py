@@ -154,8 +154,9 @@ def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: As
     if not all_true(certainty):
         degrees = np.where(certainty > 0, degrees, kept - 1)
     half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
-    # From one tuple alone, and from tuples that are all alike, nobody can tell how far off others may be.
-    unknown = (kept < 2) | (of.get("spread", of["variance"]) == 0)
+    # From one tuple alone, and from tuples that are all alike, nobody can tell how far off others may be; nor around
+    # what is infinite.
+    unknown = (kept < 2) | (of.get("spread", of["variance"]) == 0) | ~np.isfinite(value)
     if any_true(unknown):
         half = np.where(unknown & (asked.kept < asked.size), np.nan, half)
         value = np.where(of["count"] == 0, np.nan, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,11 +16,12 @@ from muntin.aggregates.values import nan_as_null, of_type
 from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
 from muntin.families.family import Answers, Family, Later, Output
 from muntin.panes import keys
+from muntin.panes.tuples import WEIGHT
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
 from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, picked, placed, written
-from muntin.shedding.plan import KEPT, MISSING, STOOD_FOR, estimates_of, partners_of
+from muntin.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
 from muntin.shedding.thinned import chances_of, thinned
@@ -83,11 +84,13 @@ class ShedWindows:
         come `later`: mostly those windows are few.
         """
         told, shed, states = self._told(known, later)
-        stood_for = self._stood_for(states)
-        asked = Asked.of(told, shed, self._policy.by_chance, stood_for)
-        found = self._of_tuples(family, answers, known, told) if self._plan.whole else dict(known)
+        asked = Asked.of(told, shed, self._policy.by_chance, _of_all(states))
+        found = dict(known)
+        if self._plan.whole:
+            found = self._of_tuples(family, answers, known, told)
+            if self._policy.by_chance:
+                self._fit(family, answers, known, found, told)
         if len(shed):
-            self._fit(found, told, shed, stood_for)
             for output in self._plan.outputs:
                 self._scale(output, found, told, known, states, asked, shed)
         self._count(told)
@@ -125,30 +128,34 @@ class ShedWindows:
         error = np.zeros(len(shed))  # as far as nothing is asked
         return Told(shed, exactly, error, self._policy.confidence, kept, size), shed, states
 
-    def _stood_for(self, states: States) -> Estimates | None:
-        """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
-        return dict(zip(FIELDS, states[STOOD_FOR][0], strict=True)) if STOOD_FOR in states else None
-
     def _fit(
-        self, found: dict[str, pa.Array], told: Told, shed: Int64Array, stood_for: Estimates | None
+        self,
+        family: Family,
+        answers: Answers,
+        known: Mapping[str, pa.Array],
+        found: dict[str, pa.Array],
+        told: Told,
     ) -> None:
         """What the tuples themselves say, where they were kept whatever their group is: as of all that there were."""
-        if stood_for is None:
-            return
-        factor = np.ones(len(told.size))
-        factor[shed] = told.size[shed] / np.maximum(stood_for["count"], 1e-9)
-        # Of some, none was kept; of others, those that were stand for themselves alone, though others were shed.
-        silent, blind = told.sampled == 0, marked(shed[stood_for["count"] <= stood_for["kept"]], len(told.size))
+        kept, stood_for = np.asarray(known[KEPT]), np.asarray(known[STOOD_FOR])
+        incomplete = marked(told.at, len(kept))
+        # By chance all may have been kept, and each stands for itself alone.
+        whole = np.flatnonzero(~incomplete & (stood_for > kept))
+        exact = self._whole.computed(family, answers.take(whole), _unweighed(family)) if len(whole) else {}
+        # Others stand for themselves alone, though tuples were shed beside them, or there are none.
+        blind = incomplete & (stood_for <= kept) & (kept < told.size)
         for output in self._plan.outputs:
-            whole, name = output.bound.whole, output.name
-            if whole is None:
+            name = output.name
+            if output.bound.whole is None:
                 continue
-            if isinstance(whole, TopK):
-                found[name] = _times(found[name], factor)
-            if any_true(silent):
-                found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
+            if isinstance(output.bound.whole, TopK):
+                found[name] = _times(found[name], told.size / np.where(stood_for > 0, stood_for, np.inf))
+            if name in exact:
+                found[name] = _replaced(found[name], whole, exact[name])
             if any_true(blind):
                 told.forget(name, blind)
+                silent = blind & (kept == 0)
+                found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
@@ -226,6 +233,28 @@ def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
     if exact.null_count or len(shed) == len(exact):
         return patched(exact, shed, nan_as_null(side))
     return placed(exact.to_numpy().copy(), shed, side)
+
+
+def _of_all(states: States) -> Estimates | None:
+    """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
+    return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
+
+
+def _unweighed(family: Family) -> dict[str, OfHeld]:
+    """The holistic aggregates where every tuple stands for itself alone."""
+    return {name: partial(_of_unweighed, function) for name, function in holistic(family).items()}
+
+
+def _of_unweighed(function: OfHeld, held: Held) -> pa.Array:
+    columns = held.tuples.columns.drop_columns([WEIGHT])
+    return function(replace(held, tuples=replace(held.tuples, columns=columns), _chosen={}))
+
+
+def _replaced(answers: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
+    """The array with other values at some places, of any type."""
+    place = np.arange(len(answers))
+    place[at] = len(answers) + np.arange(len(at))
+    return pa.concat_arrays([answers, others]).take(pa.array(place))
 
 
 _JUDGED = "judged "
