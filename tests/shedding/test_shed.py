@@ -70,7 +70,7 @@ def counting(plan: Plan) -> Plan:
 
 
 @settings(max_examples=40)
-@given(plans(method="concept"), STEPS, LIMITS, st.integers(1, 30))
+@given(plans(), STEPS, LIMITS, st.integers(1, 30))
 def test_every_group_of_every_window_appears_with_its_exact_count(
     plan: Plan, steps: list[Step], limits: tuple[int, int, int], gathered: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_every_group_of_every_window_appears_with_its_exact_count(
 
 def check_quality(values: dict[str, Any]) -> None:
     quality = values["quality"]
-    assert 0 < quality["sampled"] <= quality["size"] == values["count"]
+    assert 0 <= quality["sampled"] <= quality["size"] == values["count"]
     if quality["sampled"] < quality["size"]:
         assert quality["mode"] == "approximate"
         assert quality["low"]["count"] == quality["high"]["count"] == values["count"]

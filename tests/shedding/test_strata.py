@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil, floor
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from muntin.arrays import Int64Array
 from muntin.shedding.policy import Shedding
 from muntin.shedding.shedder import Shedder
 from muntin.shedding.strata import LEAST, kept_by_chance, kept_by_concept, random_numbers, shares
@@ -68,9 +73,59 @@ def test_all_tuples_of_a_group_are_as_likely_to_be_kept() -> None:
         assert chisquare(counts[groups == group]).pvalue > 0.001
 
 
-def test_by_chance_is_a_coin_for_each() -> None:
-    kept = kept_by_chance(1_000_000, 0.98, random_numbers(1))
-    assert abs(kept.mean() - 0.02) < 4 * np.sqrt(0.02 * 0.98 / 1e6)
+@pytest.mark.parametrize("keep", [0, 3, 20, 37, 40])
+def test_by_chance_all_tuples_are_as_likely_to_be_kept(keep: int) -> None:
+    """Chi-square over 4,000 draws out of 40."""
+    counts = np.zeros(40)
+    for seed in range(4000):
+        kept = kept_by_chance(40, keep, random_numbers(seed))
+        assert len(kept) == keep
+        assert np.all(np.diff(kept) > 0), "in order, and none twice"
+        counts[kept] += 1
+    assert keep in (0, 40) or chisquare(counts).pvalue > 0.001
+
+
+MANY_RATES = st.one_of(
+    st.integers(1, 9999).map(lambda n: n / 10_000), st.sampled_from([0.98, 0.9, 0.7, 1e-9]), st.floats(0.001, 0.999)
+)
+
+
+@given(MANY_RATES, st.integers(1, 3_000_000))
+def test_a_pane_keeps_its_share_to_the_tuple(rate: float, received: int) -> None:
+    """Against rational numbers: the rate is the decimal number that was written."""
+    exact = received * (1 - Fraction(repr(rate)))
+    (share,) = shares(np.array([received]), np.zeros(1), rate)
+    assert share == max(ceil(exact), min(received, LEAST))
+
+
+def test_a_rate_of_98_in_a_hundred_keeps_4_of_200() -> None:
+    assert shares(np.array([200]), np.zeros(1), 0.98).tolist() == [4]
+    found = [len(Shedder(Shedding(0.98, None, "uniform"), task).kept_by_chance(*batch(200))[0]) for task in range(20)]
+    assert found == [4] * 20
+
+
+def batch(count: int) -> tuple[Int64Array, Int64Array]:
+    """Times, and how many tuples the one group has."""
+    return np.arange(count), np.array([count])
+
+
+@given(MANY_RATES, st.lists(st.integers(1, 3000), min_size=1, max_size=8), st.integers(0, 99))
+def test_a_task_keeps_its_share_to_the_tuple_whatever_its_batches_are(rate: float, sizes: list[int], task: int) -> None:
+    shedder = Shedder(Shedding(rate, None, "uniform"), task)
+    received = kept = 0
+    for size in sizes:
+        kept += len(shedder.kept_by_chance(*batch(size))[0])
+        received += size
+        exact = received * (1 - Fraction(repr(rate)))
+        assert floor(exact) <= kept <= ceil(exact)
+    assert shedder.shed_rows == received - kept
+
+
+def test_what_is_rounded_is_rounded_up_as_often_as_it_should_be() -> None:
+    """0.3 of a tuple, in 4,000 tasks: 1,200 give or take four deviations."""
+    found = [len(Shedder(Shedding(0.9, None, "uniform"), task).kept_by_chance(*batch(3))[0]) for task in range(4000)]
+    assert set(found) == {0, 1}
+    assert abs(sum(found) - 1200) < 4 * np.sqrt(4000 * 0.3 * 0.7)
 
 
 def test_tasks_and_seeds_draw_for_themselves_and_a_replay_draws_the_same() -> None:
@@ -92,4 +147,4 @@ def test_the_shed_are_counted() -> None:
     shedder = Shedder(Shedding(0.9, None))
     kept, _ = shedder.kept_by_concept(np.arange(1000), np.zeros(1000, dtype=np.int64), np.array([1000]), np.zeros(1))
     assert shedder.shed_rows + len(kept) == 1000
-    assert not Shedder(Shedding(0.0, None)).sheds_by_concept
+    assert not Shedder(Shedding(0.0, None)).sheds

@@ -76,7 +76,7 @@ def test_intervals_of_variances_cover(made: str, panes: int, share: int, method:
     """
     x = MADE[made](np.random.default_rng(5))
     state, by_chance = window_states(method, x, panes, share), method == "uniform"
-    size = state[0] if by_chance else np.full(WINDOWS, float(SIZE))
+    size = np.full(WINDOWS, float(SIZE))
     value, low, high = interval("variance", state, size, by_chance)
     truth = x.var(axis=1)
     told = np.isfinite(low)

@@ -139,9 +139,8 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
         kept = kept_by_concept(of, received, np.full(groups, share), random)
         behind = Strata(received.astype(np.float64))
     else:
-        chance = share / received[0]
-        kept = np.flatnonzero(kept_by_chance(len(x), 1 - chance, random))
-        behind = Strata(np.bincount(of[kept], minlength=groups) / chance, chance)
+        kept = kept_by_chance(len(x), share * groups, random)
+        behind = Strata(received.astype(np.float64), share / received[0])
     x, of = x[kept], of[kept]
     batch = pa.record_batch([pa.array(x), pa.array(np.ones(len(x), bool))], names=["x", "counts"])
     return WEIGHED_SQUARES.lift(Rows(batch, np.zeros(len(x), np.int64), of, groups, behind))
@@ -150,7 +149,8 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
 def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
     names = list(WEIGHED_SQUARES.names)[: len(state)]
     estimates = dict(zip(names, state, strict=True))
-    asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95)
+    stood_for = estimates if by_chance else None  # all of them count
+    asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95, stood_for)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
     assert found is not None
     return found.value, found.low, found.high
@@ -175,10 +175,12 @@ def test_intervals_cover(made: str, kind: Kind, method: str) -> None:
     """
     x = MADE[made](np.random.default_rng(5))
     state = drawn(method, x.ravel(), WINDOWS, 40, seed=6)
-    by_chance = method == "uniform"
-    size = state[0] if by_chance else np.full(WINDOWS, float(SIZE))
-    value, low, high = interval(kind, state, size, by_chance)
+    value, low, high = interval(kind, state, np.full(WINDOWS, float(SIZE)), method == "uniform")
     truth = x.mean(axis=1) if kind == "mean" else x.sum(axis=1)
+    if made == "constant":
+        assert value == pytest.approx(truth)
+        assert np.isnan([low, high]).all(), "what was kept is all alike, and tells nothing of the rest"
+        return
     covered = ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).mean()
     assert covered >= 0.95 - (0.025 if made == "lognormal" else 0.016)
     assert abs((value / truth).mean() - 1) < 0.01
@@ -188,8 +190,7 @@ def test_intervals_cover(made: str, kind: Kind, method: str) -> None:
 def test_variances_are_not_off_on_average(method: str) -> None:
     x = MADE["normal"](np.random.default_rng(5))
     state = drawn(method, x.ravel(), WINDOWS, 5, seed=6)
-    by_chance = method == "uniform"
-    size = state[0] if by_chance else np.full(WINDOWS, float(SIZE))
+    by_chance, size = method == "uniform", np.full(WINDOWS, float(SIZE))
     if by_chance:  # too few to tell are left out
         state, size = tuple(each[state[3] > 2] for each in state), size[state[3] > 2]
     value, _, _ = interval("variance", state, size, by_chance)

@@ -80,7 +80,7 @@ class Count(Partial):
     def lift(self, rows: Rows) -> State:
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
-        if rows.strata is not None and rows.strata.by_chance is None and self.column is None and self.where is None:
+        if rows.strata is not None and self.column is None and self.where is None:
             return (rows.strata.received.astype(np.int64),)  # those that were shed count, too
         (groups,) = rows.select(self.inputs, self.where)
         return (np.bincount(groups, minlength=rows.group_count),)

@@ -27,6 +27,8 @@ from muntin.shedding.policy import Shedding
 from muntin.shedding.scaled import Asked, Scaled
 from muntin.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
 
+_ALIKE = 1e-20
+"""Of the square of a sum: variances of that sum that are no larger are those of rounding."""
 _MERGED = Weighed(None, None)
 """Merges moments, whatever they are of."""
 
@@ -156,6 +158,9 @@ class KeptPairs:
                     found[name] = found[name] + self._added(which, np.where(spread == 0, 0.0, spread * product))
                 shed = self._added(which, side.weight > 1) > 0
                 fewest = np.where(shed, np.minimum(fewest, self._added(which, kept > 0)), fewest)
+        # All alike but for the last digits: those of sums.
+        alike = found["variance"] <= _ALIKE * (count**2 * mean**2 + count * squares)
+        found["spread"] = np.where(alike, 0.0, found["variance"])
         counting = self._added("left", self.sides["left"].of_pairs[3 + 3 * measure])
         found["kept"] = np.where(np.isfinite(fewest), fewest, counting)
         found["weights"] = np.full(len(count), np.inf)  # no interval of a variance is told
@@ -172,8 +177,7 @@ class KeptPairs:
             as_sure_as = np.where(of_side, np.minimum(as_sure_as, kept[which]), as_sure_as)
             shed |= of_side
         at, sizes = np.flatnonzero(shed), size.astype(np.int64)
-        unknown = np.full(len(at), np.nan)  # until some aggregate can tell
-        told = Told(at, EXACT, unknown, policy.confidence, pairs, sizes)
+        told = Told(at, EXACT, np.zeros(len(at)), policy.confidence, pairs, sizes)
         return told, Asked(as_sure_as, size, policy.by_chance, policy.confidence)
 
     def _spread(self, which: Which) -> Float64Array:
@@ -217,6 +221,7 @@ def _sum_of_ones(estimates: Estimates, asked: Asked) -> Interval:
     count = estimates["count"]
     nothing = np.zeros(len(count))
     of_ones = {**estimates, "mean": np.ones(len(count)), "covariance": nothing, "variance": nothing}
+    of_ones["spread"] = estimates["count_variance"]
     found = Scaled("sum", Weighed(None, None)).interval(pa.nulls(len(count)), of_ones, asked)
     assert found is not None, "there are estimates"
     return Interval(count, np.maximum(found.low, 0.0), found.high)

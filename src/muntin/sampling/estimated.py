@@ -229,7 +229,11 @@ class DistinctEstimator(OfWhole):
         told = estimators.distinct(np.where(known, 1.0, seen.largest_priority), seen.sampled, seen.confidence)
         count = np.where(known, seen.sampled, np.where(seen.sampled > 1, told.value, np.nan))
         error = np.where(known, 0.0, np.where(seen.sampled > 1, told.relative_error, np.inf))
-        low, high = (np.where(known, count, side) for side in (told.low, told.high))
+        # As many as were found there are, and no more than there are tuples.
+        count, low, high = (
+            np.clip(np.where(known, count, side), seen.sampled, np.maximum(seen.size, seen.sampled))
+            for side in (count, told.low, told.high)
+        )
         return Estimate(_whole_numbers(count), error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
 
     def explained(self, policy: Approximation) -> str:

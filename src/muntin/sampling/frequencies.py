@@ -21,7 +21,7 @@ def missed_share(
     0 where all tuples are `known`, and where the k-th value is so far ahead of the next that none can be missing. A
     list also tells how often its values occur, which is never certain.
     """
-    off = 2 * _frequency_error(np.maximum(chosen.as_good_as, 1), confidence)
+    off = np.minimum(2 * _frequency_error(np.maximum(chosen.as_good_as, 1), confidence), 1.0)  # it is a share
     told = np.where(chosen.sizes > 0, off, np.inf)
     if as_list:
         return np.where(known, 0.0, told)

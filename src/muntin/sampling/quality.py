@@ -72,7 +72,7 @@ class Told:
     exactly: str
     """The mode of the others."""
     error: Float64Array
-    """Of those that are approximate; NaN where nobody can tell."""
+    """Of those that are approximate: the largest of their aggregates' errors; NaN where nobody can tell one of them."""
     confidence: float
     sampled: Int64Array
     """Of how many tuples each is; those that are exact are of all."""
@@ -97,12 +97,23 @@ class Told:
         return cls(at, EXACT, judged.error[at], confidence, sampled, size, low, high)
 
     def may_be_off(self, error: Float64Array, windows: Int64Array | None = None) -> None:
-        """Where the error of another aggregate is larger, that; it is of some of the approximate ones, or of all."""
+        """Where the error of another aggregate is larger, that; it is of some of the approximate ones, or of all.
+
+        One that nobody can tell, NaN, is larger than any other.
+        """
         if windows is None or len(windows) == len(self.at):
-            self.error = np.fmax(self.error, error)
+            self.error = np.maximum(self.error, error)
         else:
             places = np.searchsorted(self.at, windows)
-            self.error[places] = np.fmax(self.error[places], error)
+            self.error[places] = np.maximum(self.error[places], error)
+
+    def forget(self, name: str, windows: BoolArray) -> None:
+        """Of an aggregate, what is known of these approximate windows: it would be wrong."""
+        for sides in (self.low, self.high):
+            side = sides.get(name)
+            if side is not None:
+                sides[name] = picked(pa.nulls(len(windows), side.type), side, windows)
+        self.may_be_off(np.full(int(windows.sum()), np.nan), np.flatnonzero(windows))
 
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""

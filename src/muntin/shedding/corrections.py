@@ -110,7 +110,7 @@ def estimates(states: Sequence[State]) -> Estimates:
     with np.errstate(all="ignore"):
         total = as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
         mean = total / np.maximum(count, 1.0)
-        found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty}
+        found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty, "spread": certainty}
         if not any_true(rise):
             return found | {"count_variance": rise, "covariance": rise, "variance": height}
         away = np.where(rise > 0, lowest - mean, 0.0)

@@ -15,15 +15,17 @@ from muntin.errors import MuntinError
 from muntin.sampling.estimated import COUNT, MEAN, VARIANCE
 from muntin.sampling.plan import HIDDEN
 from muntin.shedding.corrections import Missing
-from muntin.shedding.weighed import Kept, Weighed
+from muntin.shedding.weighed import FIELDS, Weighed
 from muntin.windows import PaneWindow, Window
 
 KEPT = HIDDEN + "kept"
-"""How many tuples of a window were kept."""
-RECEIVED = HIDDEN + "received"
-"""What is estimated of how many there were."""
+"""How many tuples of a window were kept, where that is whatever their group is."""
+STOOD_FOR = HIDDEN + "stood_for"
+"""How many tuples those stand for, which is not quite how many there were."""
+OF_ALL = HIDDEN + "of_all"
+"""The same, and how sure it is."""
 MISSING = HIDDEN + "missing"
-"""How many were shed, where both are known."""
+"""How many were shed, where every group keeps its share."""
 
 
 def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
@@ -45,13 +47,14 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
 def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]:
     """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
     if by_chance:
-        found = {KEPT: Bound((Kept(None),), pa.int64(), _lower_kept)}
-        found[RECEIVED] = Bound((Weighed(None, None),), pa.float64(), _lower_received)
-    else:  # the groups are counted
+        found = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
+        found[STOOD_FOR] = Bound((Weighed(None, None),), pa.float64(), _lower_stood_for)
+        found[OF_ALL] = _in_states(Weighed(None, None))
+    else:
         found = {MISSING: _in_states(Missing(None))}
     for name, bound in aggregates.items():
         scaled = bound.scaled
-        if scaled is None or scaled.weighed is None or scaled.is_known(by_chance) or name.startswith(HIDDEN):
+        if scaled is None or scaled.weighed is None or scaled.is_known or name.startswith(HIDDEN):
             continue
         found[estimates_of(name)] = _in_states(*scaled.partials(by_chance, bound.partials))
         if scaled.partners is not None and scaled.partners.weighed is not None:
@@ -61,7 +64,7 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
 
 def later(aggregates: Collection[str]) -> set[str]:
     """Those of them that only windows need of which tuples were shed."""
-    return {MISSING, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
+    return {MISSING, OF_ALL, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
 
 
 def estimates_of(name: str) -> str:
@@ -90,13 +93,13 @@ def _lower_no_states(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 
 
 def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    ((kept,),) = states
-    return pa.array(kept)
+    (state,) = states
+    return pa.array(state[FIELDS.index("kept")].astype(np.int64))
 
 
-def _lower_received(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    ((count, *_),) = states
-    return pa.array(count)
+def _lower_stood_for(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (state,) = states
+    return pa.array(state[FIELDS.index("count")])
 
 
 def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

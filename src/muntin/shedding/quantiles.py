@@ -55,8 +55,10 @@ def _sides_of(
     sizes, back = distinct(as_good_as)
     places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back].T
     sides = []
+    # Where all that was kept is alike, nobody can tell what was not.
+    alike = numbers[slab.at(np.zeros(len(as_good_as)))] == numbers[slab.at(slab.total)]
     for place in places:
-        outside = (place < 0) | (place >= as_good_as)
+        outside = (place < 0) | (place >= as_good_as) | alike
         position = np.where(outside, 0.0, place) * slab.total / as_good_as
         sides.append(np.where(outside, np.nan, numbers[slab.at(position)]))
     return sides[0], sides[1]

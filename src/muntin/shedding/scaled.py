@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import gammaincinv
 
 from muntin.aggregates.partial import Partial
 from muntin.aggregates.values import is_numeric
@@ -33,13 +32,15 @@ class Scaled:
     sample: bool = False
     """Of variances: whether it is the unbiased one."""
     counted: bool = False
-    """Whether tuples count by their stratum alone, so that concept-driven shedding knows how many there are."""
+    """Whether tuples count by their stratum alone. How many there are is known then, as strata are counted before they
+    are shed; of each side of a join, if they are drawn by their groups."""
     partners: Scaled | None = None
     """Over a join: how the number of partners is scaled that every tuple is counted for, if it is."""
 
-    def is_known(self, by_chance: bool) -> bool:
-        """Whether it needs no estimate: the number of tuples, where groups are counted before they are shed."""
-        return self.kind == "count" and self.counted and self.partners is None and not by_chance
+    @property
+    def is_known(self) -> bool:
+        """Whether it needs no estimate: the number of tuples, as groups are counted before they are shed."""
+        return self.kind == "count" and self.counted and self.partners is None
 
     def partials(self, by_chance: bool, own: Sequence[Partial]) -> tuple[Partial, ...]:
         """What estimates are made of; `own` are those of the aggregate itself."""
@@ -70,9 +71,9 @@ class Scaled:
         if estimates is None:
             return None if self.kind == "as it is" else _one_sided(known, self.kind)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of infinities, and of nothing at all
-            own = self._own(estimates, asked)
+            own = self._own(asked.calibrated(estimates), asked)
             if self.partners is not None and partners is not None:
-                own = _times(own, self.partners._own(partners, asked))
+                own = _times(own, self.partners._own(asked.calibrated(partners), asked))
         return own
 
     def _own(self, of: Estimates, asked: Asked) -> Interval:
@@ -98,13 +99,37 @@ class Asked:
     """How many tuples they have, those that were shed among them."""
     by_chance: bool
     confidence: float
+    stood_for: Estimates | None = None
+    """Where tuples were kept whatever their group is: how many those stand for, and how sure that is."""
 
     @classmethod
-    def of(cls, told: Told, shed: Int64Array, by_chance: bool) -> Asked:
-        return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence)
+    def of(cls, told: Told, shed: Int64Array, by_chance: bool, stood_for: Estimates | None = None) -> Asked:
+        return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence, stood_for)
+
+    def calibrated(self, of: Estimates) -> Estimates:
+        """Estimates that fit the number of tuples, which is known, where those that were kept stand for others than that.
+
+        So it is the share of the tuples that count which is estimated (a ratio: Cochran, chapter 6), and the variances
+        are those of the share.
+        """
+        if self.stood_for is None:
+            return of
+        stood_for, uncertain = self.stood_for["count"], self.stood_for["count_variance"]
+        factor, share = self.size / stood_for, of["count"] / stood_for
+        found = {name: each * factor**2 for name, each in of.items() if name not in _NOT_SQUARED}
+        found |= {"count": of["count"] * factor, "mean": of["mean"], "squares": of["squares"] * factor}
+        of_share = of["count_variance"] * (1 - 2 * share) + share**2 * uncertain
+        found |= {"kept": of["kept"], "count_variance": np.maximum(of_share, 0.0) * factor**2}
+        for name in ("covariance", "count_covariance"):
+            if name in found:
+                found[name] = found[name] * (1 - share)
+        return found | {"certainty": of["certainty"]}
 
     def take(self, chosen: Int64Array) -> Asked:
         return replace(self, kept=self.kept[chosen], size=self.size[chosen])
+
+
+_NOT_SQUARED = ("count", "mean", "squares", "kept", "count_variance", "certainty")
 
 
 def _times(one: Interval, other: Interval) -> Interval:
@@ -129,28 +154,26 @@ def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: As
     if not all_true(certainty):
         degrees = np.where(certainty > 0, degrees, kept - 1)
     half = deviates(degrees, asked.confidence) * np.sqrt(np.maximum(scatter, 0.0))
-    alone = kept < 2
-    if any_true(alone):
-        half = np.where(alone & (asked.kept < asked.size), np.nan, half)
+    # From one tuple alone, and from tuples that are all alike, nobody can tell how far off others may be; nor around
+    # what is infinite.
+    unknown = (kept < 2) | (of.get("spread", of["variance"]) == 0) | ~np.isfinite(value)
+    if any_true(unknown):
+        half = np.where(unknown & (asked.kept < asked.size), np.nan, half)
         value = np.where(of["count"] == 0, np.nan, value)
     return Interval.around(value, half)
 
 
 def _count(of: Estimates, asked: Asked) -> Interval:
-    """Of tuples that were kept by chance, how many came is all but a Poisson number. Of strata it is exact what there
-    is to draw from, and the share that counts has the interval of Clopper and Pearson, for as many tuples as would be
-    as sure if they were not stratified (Korn and Graubard, 1998).
+    """It is exact what there is to draw from, and the share that counts has the interval of Clopper and Pearson, for
+    as many tuples as would be as sure if they were not stratified (Korn and Graubard, 1998).
     """
-    value, tail = of["count"], (1 - asked.confidence) / 2
-    weight = asked.size / np.maximum(asked.kept, 1)
-    if asked.by_chance:
-        least = np.where(of["kept"] > 0, gammaincinv(np.maximum(of["kept"], 1), tail), 0.0)
-        return Interval(value, least * weight, gammaincinv(of["kept"] + 1, 1 - tail) * weight)
+    value = np.where(asked.kept > 0, of["count"], np.nan)
     share = np.clip(value / _at_least_one(asked.size), 0.0, 1.0)
     as_sure = share * (1 - share) * asked.size**2 / of["count_variance"]
     kept = np.where(of["count_variance"] > 0, as_sure, asked.kept)
     found = estimators.share(share * kept, kept, asked.confidence)
-    return Interval(value, found.low * asked.size, found.high * asked.size)
+    low, high = (np.where(asked.kept > 0, side * asked.size, np.nan) for side in (found.low, found.high))
+    return Interval(value, low, high)
 
 
 def _one_sided(known: pa.Array, kind: Kind) -> Interval | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
+
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Int64Array
+from muntin.arrays import Array, Int64Array
 from muntin.shedding.policy import Shedding
-from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers, shares
+from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, kept_share, random_numbers, shares
 
 
 class Shedder:
@@ -20,6 +23,9 @@ class Shedder:
         self._policy = policy
         self._task = task
         self._draws = 0
+        self._received = 0
+        self._kept = 0
+        self._rounding: Fraction | None = None
         self.rate = (policy.rate or 0.0) if rate is None else rate
         self.shed_rows = 0
 
@@ -27,23 +33,32 @@ class Shedder:
     def by_concept(self) -> bool:
         return not self._policy.by_chance
 
-    def kept_by_chance(self, times: Int64Array) -> BoolArray | None:
-        """Which tuples are kept if all are treated alike; None if all of them are."""
-        if self.by_concept or not self.rate:
-            return None
-        kept = kept_by_chance(len(times), self.rate, self._random(times))
-        self.shed_rows += len(kept) - int(kept.sum())
-        return kept
-
-    def strata_by_chance(self, groups: Int64Array, group_count: int) -> Strata | None:
-        """What the tuples stand for that were kept by chance."""
-        if self.by_concept or not self.rate:
-            return None
-        return Strata(np.bincount(groups, minlength=group_count) / (1 - self.rate), 1 - self.rate)
-
     @property
-    def sheds_by_concept(self) -> bool:
-        return self.by_concept and self.rate > 0
+    def sheds(self) -> bool:
+        """Whether anything is shed at all."""
+        return self.rate > 0
+
+    def kept_by_chance(self, times: Int64Array, received: Int64Array) -> tuple[Int64Array, Strata]:
+        """Where the tuples are that are kept if all are treated alike, and what they stand for.
+
+        `received` is how many tuples each group has.
+        """
+        random = self._random(times)
+        kept = kept_by_chance(len(times), self._share(len(times), random), random)
+        self.shed_rows += len(times) - len(kept)
+        return kept, Strata(received.astype(np.float64), float(kept_share(self.rate)))
+
+    def _share(self, count: int, random: np.random.Generator) -> int:
+        """How many of so many more tuples are kept.
+
+        All that the task has kept by then is what the rate says, but for a part of a tuple, which is rounded up or
+        down: by chance, once for the task, so that every tuple is as likely to be kept as the rate says.
+        """
+        if self._rounding is None:
+            self._rounding = Fraction(random.random())
+        self._received += count
+        before, self._kept = self._kept, floor(self._received * kept_share(self.rate) + self._rounding)
+        return self._kept - before
 
     def kept_by_concept(
         self, times: Int64Array, groups: Int64Array, received: Int64Array, pane: Array

@@ -8,10 +8,11 @@ frequencies are exact and one pass does: what is dropped is dropped before it is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, expand, run_starts
+from muntin.arrays import Array, Float64Array, Int64Array, expand, run_starts
 from muntin.sampling.allocation import congress
 
 LEAST = 2
@@ -28,7 +29,7 @@ class Strata:
     """What stands behind the tuples that were kept, for each group of them: a stratum."""
 
     received: Float64Array
-    """How many tuples there were: counted, or what is expected where each was kept by chance."""
+    """How many tuples there were."""
     by_chance: float | None = None
     """The chance with which each tuple was kept, where tuples were drawn one by one and not by their groups."""
 
@@ -36,7 +37,13 @@ class Strata:
         return Strata(self.received[chosen], self.by_chance)
 
     def weights(self, groups: Int64Array) -> Float64Array:
-        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is."""
+        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is.
+
+        Where tuples were kept whatever their group is, all stand for equally many: groups of which none was kept are
+        among those.
+        """
+        if self.by_chance is not None:
+            return np.full(len(groups), 1 / self.by_chance)
         kept = np.bincount(groups, minlength=len(self.received))
         return np.asarray((self.received / np.maximum(kept, 1))[groups])
 
@@ -46,9 +53,17 @@ def random_numbers(seed: int, *salt: int) -> np.random.Generator:
     return np.random.default_rng([each % (1 << 64) for each in (seed, *salt)])
 
 
-def kept_by_chance(count: int, rate: float, random: np.random.Generator) -> BoolArray:
-    """Uniform shedding: a coin for every tuple, whatever it holds (the paper's algorithm 1)."""
-    return random.random(count) >= rate
+def kept_share(rate: float) -> Fraction:
+    """The share that is kept, exactly: the rate is the decimal number that it is written as, and 1 - 0.98 is 0.02."""
+    return 1 - Fraction(repr(float(rate)))
+
+
+def kept_by_chance(count: int, keep: int, random: np.random.Generator) -> Int64Array:
+    """Uniform shedding: of all tuples, whatever they hold, so many are kept. Where they are, in order."""
+    fewer = min(keep, count - keep)
+    drawn = np.full(count, fewer < keep)
+    drawn[random.choice(count, fewer, replace=False, shuffle=False)] = fewer == keep
+    return np.flatnonzero(drawn)
 
 
 def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
@@ -63,10 +78,19 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     pane = pane.astype(np.int64, copy=False)
     if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
         _, pane = np.unique(pane, return_inverse=True)
-    budget = np.ceil((1 - rate) * np.bincount(pane, weights=received)).astype(np.int64)
-    divided, proportion = congress(received, pane, budget), (1 - rate) * received
-    least = np.rint(np.where(divided > 0, proportion / 2, proportion)).astype(np.int64)
+    share = kept_share(rate)
+    of_pane = np.bincount(pane, weights=received).astype(np.int64)
+    divided = congress(received, pane, _parts(of_pane, share, share.denominator - 1))  # rounded up
+    half, whole = (_parts(received, each, each.denominator // 2) for each in (share / 2, share))
+    least = np.where(divided > 0, half, whole)
     return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
+
+
+def _parts(counts: Int64Array, share: Fraction, more: int) -> Int64Array:
+    """The share of each count, with `more` of its denominator before it is rounded down. Floats are off by a tuple."""
+    largest = int(counts.max(initial=0)) * share.numerator + more
+    numbers = counts if max(largest, share.denominator) < 1 << 63 else counts.astype(object)
+    return np.asarray((numbers * share.numerator + more) // share.denominator).astype(np.int64)
 
 
 def kept_by_concept(

@@ -149,8 +149,13 @@ class Drawn:
         groups, numbers = rows.select(() if column is None else (column,), where, numbers)
         size = rows.group_count
         counting = np.bincount(groups, minlength=size).astype(np.float64)
-        mean = sums(groups, numbers, size) / np.maximum(counting, 1)
-        away = numbers - mean[groups]
+        # Measured from one of the values, so that values that are all alike have no distance from their mean.
+        some = np.zeros(size)
+        some[groups] = numbers
+        some = np.where(np.isfinite(some), some, 0.0)
+        away = numbers - some[groups]
+        shift = sums(groups, away, size) / np.maximum(counting, 1)
+        away, mean = away - shift[groups], some + shift
         kept = np.bincount(rows.groups, minlength=size).astype(np.float64)
         return cls(groups, away, kept, counting, mean, sums(groups, away**2, size))
 
@@ -160,6 +165,10 @@ class Drawn:
 
     def moment(self, power: int) -> Float64Array:
         return sums(self.groups, self.away**power, len(self.kept))
+
+    def weight(self, strata: Strata) -> Float64Array | float:
+        """How many tuples each kept one stands for."""
+        return strata.received / np.maximum(self.kept, 1) if strata.by_chance is None else 1 / strata.by_chance
 
     def spread(self, strata: Strata) -> Float64Array:
         """What squares within a stratum are multiplied by for the variance of its total."""
@@ -174,7 +183,7 @@ def _stratum(strata: Strata | None, of: Drawn) -> State:
     nothing, counting = of.nothing, of.counting
     if strata is None:  # nothing was dropped
         return (counting, of.mean, of.squares, counting, nothing, nothing, nothing, nothing)
-    weight, spread = strata.received / np.maximum(of.kept, 1), of.spread(strata)
+    weight, spread = of.weight(strata), of.spread(strata)
     count, variance = counting * weight, spread * of.squares
     if strata.by_chance is not None:
         return (count, of.mean, of.squares * weight, counting, spread * counting, nothing, variance, nothing)
@@ -190,7 +199,7 @@ def _squares(strata: Strata | None, of: Drawn) -> State:
     if strata is None:
         return (of.nothing, of.nothing, of.nothing, of.counting)
     kept, spread, cubes, fourth = np.maximum(of.kept, 1), of.spread(strata), of.moment(3), of.moment(4)
-    weights = of.counting * (strata.received / kept) ** 2
+    weights = of.counting * of.weight(strata) ** 2
     if strata.by_chance is not None:
         return (spread * of.squares, spread * cubes, spread * fourth, weights)
     with_count = of.squares * (1 - of.counting / kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,17 +13,19 @@ import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import overflow
 from muntin.aggregates.values import nan_as_null, of_type
-from muntin.arrays import BoolArray, Float64Array, Int64Array, State
+from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
 from muntin.families.family import Answers, Family, Later, Output
 from muntin.panes import keys
+from muntin.panes.tuples import WEIGHT
 from muntin.sampling.estimators import Interval
 from muntin.sampling.frequencies import missed_in_kept
 from muntin.sampling.plan import SIZE
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, placed, written
-from muntin.shedding.plan import KEPT, MISSING, RECEIVED, estimates_of, partners_of
+from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL, Told, marked, patched, picked, placed, written
+from muntin.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
 from muntin.shedding.quantiles import intervals
 from muntin.shedding.scaled import Asked
 from muntin.shedding.thinned import chances_of, thinned
+from muntin.shedding.weighed import FIELDS, Estimates
 from muntin.whole.frequent import Mode, TopK
 from muntin.whole.held import Held
 from muntin.whole.quantiles import Quantiles
@@ -42,9 +44,9 @@ class Counted:
     exact: int = 0
     approximate: int = 0
     error: float = 0.0
-    """The sum of the relative errors that can be told."""
+    """The sum of the errors that can be told."""
     with_error: int = 0
-    """Of how many windows."""
+    """Of how many windows; of the other approximate ones, nobody can tell."""
 
 
 class ShedWindows:
@@ -82,8 +84,12 @@ class ShedWindows:
         come `later`: mostly those windows are few.
         """
         told, shed, states = self._told(known, later)
-        asked = Asked.of(told, shed, self._policy.by_chance)
-        found = self._of_tuples(family, answers, known, told) if self._plan.whole else dict(known)
+        asked = Asked.of(told, shed, self._policy.by_chance, _of_all(states))
+        found = dict(known)
+        if self._plan.whole:
+            found = self._of_tuples(family, answers, known, told)
+            if self._policy.by_chance:
+                self._fit(family, answers, known, found, told)
         if len(shed):
             for output in self._plan.outputs:
                 self._scale(output, found, told, known, states, asked, shed)
@@ -93,9 +99,9 @@ class ShedWindows:
     def quality(self, known: Mapping[str, pa.Array], later: Later, given: Int64Array | None = None) -> pa.Array:
         """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
         told, _, _ = self._told(known, later)
-        if given is not None:
-            at = np.flatnonzero(given < told.size)
-            told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
+        given = told.sampled if given is None else given
+        at = np.flatnonzero(given < told.size)
+        told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
         self._count(told)
         return told.column(self._fields, {})
 
@@ -107,8 +113,7 @@ class ShedWindows:
         size = np.asarray(known[SIZE])
         states: States = {}
         if self._policy.by_chance:
-            # Nothing is shed at a rate of zero: then the estimate is as good as counted.
-            size, kept = np.rint(np.asarray(known[RECEIVED])).astype(np.int64), np.asarray(known[KEPT])
+            kept = np.asarray(known[KEPT])
             shed = np.flatnonzero(kept < size)
             if len(shed):
                 states = later.states(shed)
@@ -120,8 +125,37 @@ class ShedWindows:
                 kept = size.copy()
                 kept[shed] -= missing
         exactly = EXACT if self._plan.whole else INCREMENTAL
-        unknown = np.full(len(shed), np.nan)  # until some aggregate can tell
-        return Told(shed, exactly, unknown, self._policy.confidence, kept, size), shed, states
+        error = np.zeros(len(shed))  # as far as nothing is asked
+        return Told(shed, exactly, error, self._policy.confidence, kept, size), shed, states
+
+    def _fit(
+        self,
+        family: Family,
+        answers: Answers,
+        known: Mapping[str, pa.Array],
+        found: dict[str, pa.Array],
+        told: Told,
+    ) -> None:
+        """What the tuples themselves say, where they were kept whatever their group is: as of all that there were."""
+        kept, stood_for = np.asarray(known[KEPT]), np.asarray(known[STOOD_FOR])
+        incomplete = marked(told.at, len(kept))
+        # By chance all may have been kept, and each stands for itself alone.
+        whole = np.flatnonzero(~incomplete & (stood_for > kept))
+        exact = self._whole.computed(family, answers.take(whole), _unweighed(family)) if len(whole) else {}
+        # Others stand for themselves alone, though tuples were shed beside them, or there are none.
+        blind = incomplete & (stood_for <= kept) & (kept < told.size)
+        for output in self._plan.outputs:
+            name = output.name
+            if output.bound.whole is None:
+                continue
+            if isinstance(output.bound.whole, TopK):
+                found[name] = _times(found[name], told.size / np.where(stood_for > 0, stood_for, np.inf))
+            if name in exact:
+                found[name] = _replaced(found[name], whole, exact[name])
+            if any_true(blind):
+                told.forget(name, blind)
+                silent = blind & (kept == 0)
+                found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
 
     def _of_tuples(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
@@ -157,8 +191,7 @@ class ShedWindows:
         scaled = output.bound.scaled
         if scaled is None:
             return
-        if scaled.is_known(asked.by_chance):
-            told.may_be_off(np.zeros(len(told.at)))
+        if scaled.is_known:
             return
         of_kept = known[output.name]
         if len(shed) < len(told.size) and (of_kept.null_count or scaled.weighed is None):
@@ -185,6 +218,7 @@ def tell_interval(told: Told, name: str, interval: Interval | None, shed: Int64A
     """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
     if interval is None:
         told.low[name] = told.high[name] = None
+        told.may_be_off(np.full(len(shed), np.nan), shed)
         return
     exact = of_type(answers, pa.float64())
     told.low[name], told.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
@@ -199,6 +233,28 @@ def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
     if exact.null_count or len(shed) == len(exact):
         return patched(exact, shed, nan_as_null(side))
     return placed(exact.to_numpy().copy(), shed, side)
+
+
+def _of_all(states: States) -> Estimates | None:
+    """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
+    return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
+
+
+def _unweighed(family: Family) -> dict[str, OfHeld]:
+    """The holistic aggregates where every tuple stands for itself alone."""
+    return {name: partial(_of_unweighed, function) for name, function in holistic(family).items()}
+
+
+def _of_unweighed(function: OfHeld, held: Held) -> pa.Array:
+    columns = held.tuples.columns.drop_columns([WEIGHT])
+    return function(replace(held, tuples=replace(held.tuples, columns=columns), _chosen={}))
+
+
+def _replaced(answers: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
+    """The array with other values at some places, of any type."""
+    place = np.arange(len(answers))
+    place[at] = len(answers) + np.arange(len(at))
+    return pa.concat_arrays([answers, others]).take(pa.array(place))
 
 
 _JUDGED = "judged "
@@ -271,6 +327,16 @@ def _corrected(answers: pa.Array, shed: Int64Array, value: Float64Array, of_kept
     return patched(answers, shed, typed(value, of_kept, output))
 
 
+def _times(found: pa.ListArray, factor: Float64Array) -> pa.Array:
+    """Lists of values and how often each occurs, with so many times as many of all."""
+    item, count = found.flatten().flatten()
+    more = np.rint(np.asarray(count) * np.repeat(factor, np.diff(found.offsets))).astype(np.int64)
+    kind = found.type.value_type
+    pairs = pa.StructArray.from_arrays([item, pa.array(more).cast(kind[1].type)], fields=list(kind))
+    offsets = np.asarray(found.offsets) - found.offsets[0].as_py()
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=found.type)
+
+
 def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
     """Estimates as answers: null where the kept tuples have none, either."""
     nothing, kind = np.asarray(of_kept.is_null()) if of_kept.null_count else None, output.bound.result
@@ -279,7 +345,9 @@ def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
             return of_type(pa.array(value, mask=nothing), kind)
         except pa.ArrowInvalid as error:
             raise overflow(output.name, kind) from error
-    rounded = np.rint(value if nothing is None else np.where(nothing, 0.0, value))
+    unknown = np.isnan(value)
+    nothing = unknown if nothing is None else nothing | unknown
+    rounded = np.rint(np.where(nothing, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
         raise overflow(output.name, kind)
     return pa.array(rounded.astype(np.int64), mask=nothing)

@@ -97,7 +97,7 @@ class Progress:
     shed_rate: int = 0
     """The share of rows that the last batch was to shed, in millionths."""
     error_millionths: int = 0
-    """The estimated relative errors of the windows of the last batch of which rows were shed, added up."""
+    """The estimated errors of the windows of the last batch of which rows were shed, added up, where they are known."""
     windows_with_error: int = 0
     """Of how many windows that is."""
     chunks: int = 0
@@ -170,8 +170,14 @@ class Progress:
 
     @property
     def estimated_error(self) -> float | None:
-        """The mean of the relative errors that were estimated for the windows of the last batch."""
-        return self.error_millionths / 1e6 / self.windows_with_error if self.windows_with_error else None
+        """The mean of the errors that were estimated for the windows of the last batch; None if any of them is unknown."""
+        known = self.windows_with_error
+        return self.error_millionths / 1e6 / known if known and not self.windows_without_error else None
+
+    @property
+    def windows_without_error(self) -> int:
+        """Windows of the last batch of which rows were shed, and of which nobody can tell the error."""
+        return self.batch_approximate_windows - self.windows_with_error
 
     @property
     def compressed_share(self) -> float:

@@ -43,7 +43,7 @@ FLUSH_LEAVES = 1_000_000
 NO_TIME = -62_135_596_800_000_000
 """The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
 GATHERED_ROWS = 1 << 20
-"""Where every group is to keep its share, the groups of so many tuples are counted together."""
+"""Where tuples are shed, the groups of so many are counted together, and shed together."""
 DENSE_GROUPS = 1 << 16
 """A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
 
@@ -100,7 +100,7 @@ class PaneStage:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         held = _Held()
-        for batch in _gathered(batches) if self._by_concept else batches:
+        for batch in _gathered(batches) if self._shedder is not None and self._shedder.sheds else batches:
             self._gather(batch, held)
             if sum(table.size for table in held.tables) > FLUSH_LEAVES:
                 held.tables = [merge(self._plan.layout, held.tables)]
@@ -122,9 +122,6 @@ class PaneStage:
             inside = last_ends(times, plan.windows) > NEVER
             held.outside_rows += int((~inside).sum())
             batch, times = batch.filter(pa.array(inside)), times[inside]
-        kept = None if self._shedder is None else self._shedder.kept_by_chance(times)
-        if kept is not None:
-            batch, times = batch.filter(pa.array(kept)), times[kept]
         if batch.num_rows:
             held.tables.append(self.lift(batch, times))
             if plan.late_row is not None and plan.streaming:
@@ -169,7 +166,8 @@ class PaneStage:
             panes = _Panes(self._plan.grid, times, codes, len(first_rows))
             groups, strata = panes.pairs.groups, None
             if self._shedder is not None:
-                batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
+                if self._shedder.sheds:
+                    batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
                 if layout.tuples is not None:
                     weights = np.ones(len(times)) if strata is None else strata.weights(groups)
             rows = Rows(batch, times, groups, panes.pairs.count, strata)
@@ -182,14 +180,17 @@ class PaneStage:
 
     def _shed(
         self, shedder: Shedder, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, panes: _Panes
-    ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata | None]:
-        """The tuples that are kept, with their codes, their groups, and what they stand for."""
-        if not shedder.sheds_by_concept:
-            groups = panes.pairs.groups
-            return batch, times, codes, groups, shedder.strata_by_chance(groups, panes.pairs.count)
+    ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata]:
+        """The tuples that are kept, with their codes, their groups, and what they stand for.
+
+        All groups are counted first, so that each is answered, and with its size, whatever is kept of it.
+        """
         received = panes.pairs.counted()
         groups = panes.pairs.groups
-        kept, strata = shedder.kept_by_concept(times, groups, received, panes.of_groups)
+        if shedder.by_concept:
+            kept, strata = shedder.kept_by_concept(times, groups, received, panes.of_groups)
+        else:
+            kept, strata = shedder.kept_by_chance(times, received)
         return batch.take(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
@@ -264,7 +265,7 @@ class PaneStage:
                 continue
             yield PackedPanes(
                 shard=shard,
-                rows=rows + (0 if self._by_concept else shed_rows),
+                rows=rows,
                 bad_rows=held.bad_rows if first else 0,
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
@@ -276,10 +277,6 @@ class PaneStage:
                 ahead=None if ahead is None else packed.pack_rows(ahead),
             )
 
-    @property
-    def _by_concept(self) -> bool:
-        return self._shedder is not None and self._shedder.by_concept
-
     def _take_shed_rows(self) -> int:
         """How many were shed since somebody asked."""
         if self._shedder is None:
@@ -288,7 +285,7 @@ class PaneStage:
         return count
 
     def _row_count(self, table: PaneTable) -> int:
-        """How many tuples stand behind a table that has just been lifted; where groups are counted, with those shed."""
+        """How many tuples stand behind a table that has just been lifted, with those that were shed."""
         if table.tuples is None or self._shedder is not None:
             return int(table.panes.state[0].sum())
         return len(table.tuples)

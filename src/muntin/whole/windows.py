@@ -94,20 +94,25 @@ class WholeWindows:
     def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array], Int64Array]:
         """The rows that the user's function makes of each window: which window each row is of, and the columns.
 
-        And how many tuples it was given of each window.
+        And how many tuples it was given of each window. Where all were shed, there is one row without values.
         """
         applied = self._plan.applied
         assert isinstance(applied, Applied), "a join has pairs instead"
         windows, tables = [], [applied.schema.empty_table()]
         count = np.zeros(len(answers.key), dtype=np.int64)
         for part in self.parts(family, answers):
-            count[part.answers] = part.held.end - part.held.begin
+            begin, end = part.held.begin, part.held.end
+            count[part.answers] = end - begin
+            filled = begin < end
+            if not filled.all():  # all of their tuples were shed: there is nothing to call the function with
+                windows.append(part.answers[~filled])
+                tables.append(_unknown(applied.schema, len(windows[-1])))
+                begin, end = begin[filled], end[filled]
+            of = part.answers[filled]
             names = list(applied.columns)
             given = pa.table(self._given(part.held.tuples, names), names=list(applied.names or names))
-            counts, rows = applied.over(
-                given, part.held.begin, part.held.end, partial(self._title, answers.take(part.answers))
-            )
-            windows.append(np.repeat(part.answers, counts))
+            counts, rows = applied.over(given, begin, end, partial(self._title, answers.take(of)))
+            windows.append(np.repeat(of, counts))
             tables += rows
         of_row = np.concatenate(windows)
         back = pa.array(np.argsort(of_row, kind="stable"))
@@ -219,6 +224,8 @@ class WholeWindows:
         raw = sum(chunk.raw for chunk in self._chunks.chunks) + self._memory.nbytes
         leaves = family.own(self._table)[0]
         held = np.bincount(leaves.key, weights=leaves.state[0], minlength=self._table.keys.num_rows)
+        # Leaves count those that were shed, too.
+        tuples = tuples if self._plan.shedding is None else max(tuples, int(held.sum()))
         size = held * (raw / max(tuples, 1))
         if float(size.sum()) <= limit:
             return [None]
@@ -285,6 +292,10 @@ def _recoded(plan: Plan, table: PaneTable, chunks: Sequence[PaneTable]) -> list[
         tuples = chunk.tuples.recoded(codes[each])
         found.append(tuples.take(tuples.key >= 0))
     return found
+
+
+def _unknown(schema: pa.Schema, length: int) -> pa.Table:
+    return pa.table([pa.nulls(length, field.type) for field in schema], schema=schema)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -1,0 +1,299 @@
+"""What `quality` says where tuples were shed: nothing that reassures falsely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin.panes.tuples import WEIGHT, Tuples
+from muntin.plan import Plan
+from muntin.sampling.frequencies import missed_in_kept
+from muntin.sampling.guarantees import rank_error
+from muntin.shedding.policy import Method, Shedding
+from muntin.spark.metrics import Progress
+from muntin.stages.shard_metrics import ShardMetrics
+from muntin.stages.table_stage import answer_table
+from muntin.whole.applied import Applied
+from muntin.whole.held import Held
+from tests import strategies
+from tests.builders import Stream, answer, by_shard, make_plan, pack, read, row, sliding
+from tests.naive import Row
+
+METHODS: list[Method] = ["concept", "uniform"]
+NUMBERS = ["count_x", "sum_n", "sum_x", "mean_x", "var_pop", "stddev_samp", "min_x", "median_x", "count_where"]
+OTHERS = ["max_w", "spread", "quantiles_n", "mode_w", "top_w", "sum_where"]
+NAMES = [*NUMBERS, *OTHERS]
+
+
+def told(rows: list[Row], names: list[str], rate: float, method: Method, **more: Any) -> list[dict[str, Any]]:
+    plan = make_plan([sliding(10, 10)], ("k",), names, shedding=Shedding(rate, None, method), **more)
+    return [values for shard in answer(plan, [rows]) for _, values in shard]
+
+
+# The error of a row
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mean_near_0_has_no_error_and_a_count_beside_it_does_not_hide_that(method: Method) -> None:
+    rows = [row(0, x=float(each)) for each in np.random.default_rng(1).permutation([-1, 1] * 500)]
+    (values,) = told(rows, ["count", "mean_x"], 0.9, method)
+    assert values["count"] == values["quality"]["size"] == 1000
+    assert values["quality"]["sampled"] == 100
+    assert values["quality"]["low"]["mean_x"] < 0 < values["quality"]["high"]["mean_x"]
+    assert values["quality"]["error"] is None
+
+
+def batches(rows: list[Row], plan: Plan) -> dict[Any, dict[str, Any]]:
+    return dict(each for shard in answer(plan, [rows]) for each in shard)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(strategies.rows(min_size=1, max_size=60), min_size=1, max_size=3),
+    st.sampled_from([0.3, 0.9, 0.98]),
+    st.sampled_from(METHODS),
+    st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True),
+)
+def test_the_error_of_a_row_is_the_largest_of_its_aggregates_and_unknown_if_one_is(
+    parts: list[list[Row]], rate: float, method: Method, names: list[str]
+) -> None:
+    """What is kept does not depend on what is asked, so that one aggregate alone has the error that it has beside
+    others.
+    """
+    rows = [each for part in parts for each in part]
+
+    def errors(*asked: str) -> dict[Any, float | None]:
+        plan = make_plan([sliding(10, 5)], ("k",), asked, shedding=Shedding(rate, None, method))
+        return {place: values["quality"]["error"] for place, values in batches(rows, plan).items()}
+
+    together, alone = errors("count", *names), [errors(name) for name in names]
+    for place, error in together.items():
+        each = [found[place] for found in alone]
+        known = [one for one in each if one is not None]
+        assert error == (max(known) if len(known) == len(each) else None)
+
+
+# No interval where what was kept tells nothing of the rest
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("value", [0.0, 0.1, -7e5])
+def test_values_that_are_all_alike_have_no_interval(method: Method, value: float) -> None:
+    rows = [row(i % 10, x=value, n=int(value)) for i in range(9_999)] + [row(5, x=100.0, n=100)]
+    names = ["mean_x", "sum_x", "sum_n", "var_pop", "stddev_samp", "median_x", "quantiles_n", "min_x"]
+    for name in names:
+        (values,) = told(rows, ["count", name], 0.99, method)
+        quality = values["quality"]
+        assert quality["sampled"] < quality["size"] == 10_000
+        if name == "min_x":
+            assert (quality["low"][name], quality["high"][name]) == (None, value)
+        elif name == "quantiles_n":
+            assert quality["low"][name] == quality["high"][name] == [None] * 4
+        else:
+            assert quality["low"][name] is quality["high"][name] is None, name
+        assert quality["error"] is None, name
+
+
+def test_two_zeros_of_a_hundred_say_nothing_of_the_mean() -> None:
+    rows = [row(0, x=0.0) for _ in range(99)] + [row(0, x=100.0)]
+    (values,) = told(rows, ["mean_x"], 0.999, "concept")
+    assert values["mean_x"] == 0
+    assert (values["quality"]["sampled"], values["quality"]["size"]) == (2, 100)
+    assert values["quality"]["low"]["mean_x"] is values["quality"]["high"]["mean_x"] is None
+    assert values["quality"]["error"] is None
+
+
+def test_panes_that_are_complete_do_not_make_up_for_those_that_are_not() -> None:
+    """Of one pane all is kept, and its values differ; of the other two of many, which are alike."""
+    rows = [row(0, x=1.0), row(0, x=5.0), *(row(5, x=3.0) for _ in range(500))]
+    plan = make_plan(
+        [sliding(10, 10), sliding(5, 5, name="pane")], ("k",), ["mean_x", "sum_x"], shedding=Shedding(0.999, None)
+    )
+    (found,) = answer(plan, [rows])
+    quality = {place[:3]: values["quality"] for place, values in found}
+    complete = quality.pop((5, 0, "pane"))
+    assert complete["low"] == complete["high"] == {"mean_x": 3.0, "sum_x": 6.0}
+    assert complete["error"] == 0
+    for each in quality.values():
+        assert each["low"] == each["high"] == {"mean_x": None, "sum_x": None}
+        assert each["error"] is None
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fulfils", [True, False])
+def test_a_condition_that_all_or_none_fulfil_is_not_certain(method: Method, fulfils: bool) -> None:
+    rows = [row(0, x=float(i), n=i, kept=fulfils) for i in range(2000)]
+    (values,) = told(rows, ["count_where", "sum_where"], 0.95, method)
+    low, high = (values["quality"][side] for side in ("low", "high"))
+    assert values["count_where"] == (2000 if fulfils else 0)
+    assert (low["count_where"] < 2000 == high["count_where"]) if fulfils else (low["count_where"] == 0 < 50)
+    assert high["count_where"] - low["count_where"] > 20
+    if not fulfils:
+        assert low["sum_where"] is high["sum_where"] is values["quality"]["error"] is None
+
+
+@settings(max_examples=60)
+@given(
+    strategies.rows(min_size=1, max_size=80),
+    st.sampled_from([0.3, 0.9, 0.98]),
+    st.sampled_from(METHODS),
+    st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=4, unique=True),
+)
+def test_no_interval_is_a_point_unless_nothing_was_shed(
+    rows: list[Row], rate: float, method: Method, names: list[str]
+) -> None:
+    plan = make_plan([sliding(10, 5)], ("k",), ["count", *names], shedding=Shedding(rate, None, method))
+    for values in batches(rows, plan).values():
+        quality = values["quality"]
+        low, high = quality["low"], quality["high"]
+        assert low["count"] == high["count"] == values["count"] == quality["size"]
+        if quality["sampled"] == quality["size"]:
+            assert quality["error"] == 0
+            continue
+        for name in names:
+            assert low[name] is None or low[name] != high[name] or np.isnan(low[name]), name
+            if name in ("count_x", "count_where") and low[name] is not None:
+                assert 0 <= low[name] <= values[name] <= high[name] + 1e-9 <= quality["size"] + 2e-9
+
+
+# Shares
+
+
+@given(st.integers(1, 40), st.integers(1, 400), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_errors_of_ranks_are_shares(sampled: int, size: int, probability: float) -> None:
+    n = np.array([min(sampled, size), 0])
+    first, nothing = rank_error(n, np.array([size, size]), probability, 0.999)
+    assert 0 <= first <= 1
+    assert nothing == np.inf
+    (alone,) = rank_error(n[:1], np.array([size]), probability, 0.999)
+    assert 0 <= alone <= 1
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.sampled_from([1.0, 20.0]), st.booleans())
+def test_errors_of_frequencies_are_shares(x: list[int], weight: float, as_list: bool) -> None:
+    columns = pa.record_batch([pa.array(x), pa.array([weight] * len(x))], names=["x", WEIGHT])
+    keys = np.zeros(len(x), dtype=np.int64)
+    held = Held(Tuples(keys, np.arange(len(x)), columns), np.zeros(1, dtype=np.int64), np.array([len(x)]))
+    (error,) = missed_in_kept(held.chosen("x", None), 1, as_list, 0.95)
+    assert 0 <= error <= 1
+
+
+@settings(max_examples=40)
+@given(strategies.rows(min_size=1, max_size=80), st.sampled_from([0.3, 0.9]), st.sampled_from(METHODS))
+def test_no_value_is_more_frequent_than_there_are_tuples(rows: list[Row], rate: float, method: Method) -> None:
+    plan = make_plan([sliding(10, 5)], ("k",), ["count", "top_w", "mode_w"], shedding=Shedding(rate, None, method))
+    for values in batches(rows, plan).values():
+        assert sum(each["count"] for each in values["top_w"] or []) <= values["count"] + 1  # rounded, of two values
+        error = values["quality"]["error"]
+        assert error is None or 0 <= error <= 1
+
+
+def test_a_window_of_which_all_is_kept_by_chance_is_exact() -> None:
+    """Each stands for ten others elsewhere, and here for itself."""
+    rows = [row(i // 2, x=float(i), n=i, w="ab"[i % 2]) for i in range(2000)]
+    names = ["count", "quantiles_n", "median_x", "top_w", "mean_x"]
+    windows = [sliding(1, 1)]
+    found = batches(rows, make_plan(windows, ("k",), names, shedding=Shedding(0.6, None, "uniform")))
+    plain = batches(rows, make_plan(windows, ("k",), names))
+    whole = [place for place, values in found.items() if values["quality"]["sampled"] == 2]
+    assert len(whole) > 50
+    for place in whole:
+        quality = found[place].pop("quality")
+        assert found[place] == plain[place]
+        assert (quality["mode"], quality["error"]) == ("exact", 0)
+
+
+# Windows of which nothing was kept
+
+
+def test_uniform_shedding_tells_every_group_and_how_many_tuples_it_has() -> None:
+    rows = [row(i % 50, f"k{i % 1000}", x=float(i), n=i) for i in range(3000)]
+    names = ["count", "count_where", "mean_x", "sum_n", "var_pop", "min_x", "max_w", "spread", "median_x", "top_w"]
+    plan = make_plan([sliding(10, 10)], ("k",), names, shedding=Shedding(0.9, None, "uniform"), shards=(0, 1))
+    found = batches(rows, plan)
+    plain = batches(rows, make_plan([sliding(10, 10)], ("k",), ["count"], shards=(0, 1)))
+    assert {place: values["count"] for place, values in found.items()} == {
+        place: values["count"] for place, values in plain.items()
+    }
+    assert sum(values["quality"]["sampled"] for values in found.values()) == 300
+    silent = [values for values in found.values() if not values["quality"]["sampled"]]
+    assert len(silent) > 100
+    for values in silent:
+        quality = values.pop("quality")
+        assert values.pop("count") == quality["size"] > 0
+        assert set(values.values()) == {None}
+        assert (quality["mode"], quality["error"]) == ("approximate", None)
+        for side in ("low", "high"):
+            assert set(quality[side].values()) == {None, float(quality["size"])}, "the count is certain"
+
+
+def test_a_function_is_not_called_for_a_window_of_which_nothing_was_kept() -> None:
+    given_: list[int] = []
+
+    def counted(t: pa.Table) -> pa.Table:
+        given_.append(t.num_rows)
+        return pa.table({"n": [t.num_rows]})
+
+    function = Applied(counted, pa.schema([("n", pa.int64())]), ("x",), "arrow")
+    plan = make_plan([sliding(1, 1)], ("k",), [], applied=function, shedding=Shedding(0.9, None, "uniform"))
+    found = batches([row(i % 100) for i in range(300)], plan)
+    assert len(found) == 100
+    assert min(given_) > 0
+    assert sum(given_) == 30
+    for values in found.values():
+        assert values["n"] == (values["quality"]["sampled"] or None)
+        assert values["quality"]["size"] == 3
+        assert values["quality"]["error"] == (0 if values["quality"]["sampled"] == 3 else None)
+
+
+# Metrics
+
+
+def metrics_of(rows: list[Row], names: list[str], rate: float) -> ShardMetrics:
+    plan = make_plan([sliding(10, 10)], ("k",), names, shedding=Shedding(rate, None))
+    metrics = ShardMetrics()
+    (share,) = by_shard(plan, pack(plan, [rows])).values()
+    read(plan, answer_table(plan, share, metrics))
+    return metrics
+
+
+def progress(metrics: ShardMetrics) -> Progress:
+    return Progress(
+        batch_approximate_windows=metrics.approximate_windows,
+        error_millionths=metrics.error_millionths,
+        windows_with_error=metrics.windows_with_error,
+    )
+
+
+def test_an_unknown_error_does_not_count_as_small_in_the_metrics() -> None:
+    known = [row(0, "a", x=float(50 + i % 7)) for i in range(1000)]
+    alike = [row(0, "b", x=0.0) for _ in range(1000)]
+    told_ = progress(metrics_of(known, ["mean_x"], 0.9))
+    assert told_.windows_without_error == 0
+    assert told_.estimated_error is not None
+    assert 0 < told_.estimated_error < 0.05
+    told_ = progress(metrics_of(known + alike, ["mean_x"], 0.9))
+    assert told_.windows_without_error == 1
+    assert told_.estimated_error is None
+
+
+def test_a_stream_of_rates_counts_what_was_received() -> None:
+    """A window of batches with unlike rates, of which nothing is kept in the second, is not complete."""
+    plan = make_plan(
+        [sliding(10, 10)], ("k",), ["median_x", "mode_w"], streaming=True, shedding=Shedding(0.0, None, "uniform")
+    )
+    stream = Stream(plan)
+    stream.batch([row(0, x=float(i)) for i in range(8)], 0)
+    stream.plan = make_plan(
+        [sliding(10, 10)], ("k",), ["median_x", "mode_w"], streaming=True, shedding=Shedding(0.9999, None, "uniform")
+    )
+    stream.batch([row(1, x=100.0) for _ in range(20)], 1)
+    ((_, values),) = stream.batch([], 1000)[0][0]
+    quality = values["quality"]
+    assert (quality["sampled"], quality["size"], quality["mode"]) == (8, 28, "approximate")
+    assert quality["low"]["median_x"] is quality["high"]["median_x"] is quality["error"] is None
