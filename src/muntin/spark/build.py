@@ -20,6 +20,7 @@ from muntin.spark.ranked import ranked
 from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
+from muntin.spark.worker_check import check_workers
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
 from muntin.workers.policy import Workers
 
@@ -29,6 +30,7 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
+    check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
     workers = query.workers(partial(session.most_workers, spark))
     partitions, shards = _partitions(query, workers, session.partitions(spark))

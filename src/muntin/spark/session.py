@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.errors import MuntinError
+from muntin.spark.worker_check import check_workers
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -35,6 +36,7 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
 
     `shards` is the number of parts that the state has, one per shuffle partition, fixed for the life of a checkpoint.
     By default it is what the session says, or one per core where the session only has Spark's default of 200.
+    Workers that cannot run Muntin are an error here, and not in the first batch.
     """
     if shards is not None and (not isinstance(shards, int) or shards < 1):
         raise MuntinError(f"shards must be a whole number from 1, got {shards!r}.")
@@ -44,6 +46,7 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
         shards = _cores(spark)
     if shards is not None:
         spark.conf.set(PARTITIONS, str(shards))
+    check_workers(spark, streaming=True)
     return spark
 
 
