@@ -15,19 +15,27 @@ SCRIPT = Path(__file__).with_name("odd_worker_script.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classic", "connect"])
-def test_workers_that_cannot_run_muntin(kind: str, tmp_path: Path) -> None:
-    if kind == "connect":
-        pytest.importorskip("grpc", reason="pip install 'muntin[connect]'")
+def test_workers_that_cannot_run_muntin(tmp_path: Path) -> None:
+    check("classic", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("connect_port")
+def test_workers_of_a_connect_server(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="pip install 'muntin[connect]'")
+    check("connect", tmp_path)
+
+
+def check(kind: str, place: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), kind, str(tmp_path)],
+        [sys.executable, str(SCRIPT), kind, str(place)],
         env=environment,
-        cwd=tmp_path,
+        cwd=place,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert f"{kind}: workers are checked" in done.stdout, done.stderr[-3000:]

@@ -15,7 +15,7 @@ from muntin.errors import MuntinError
 
 CHECK = "spark.muntin.checkWorkers"
 CHECKED = "spark.muntin.checkedWorkers"
-"""What the session remembers of a check that passed. Sessions that Spark clones from it, for streams, remember it too."""
+"""What the session remembers of a check that passed; so do the sessions that Spark clones from it, for streams."""
 
 TABLES = ("muntin.spark.window_stage",)
 STREAMS = (*TABLES, "google.protobuf.runtime_version")
