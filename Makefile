@@ -40,7 +40,7 @@ pictures: setup
 	@$(WITH_JAVA) $(VENV)/bin/python scripts/draw_windows.py
 
 $(OLDEST)/.ready: pyproject.toml scripts/setup
-	@scripts/setup $(OLDEST) 'pyspark==4.1.*' 'pandas<3'
+	@scripts/setup $(OLDEST) 'pyspark==4.1.*'
 
 test-oldest: $(OLDEST)/.ready
 	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal

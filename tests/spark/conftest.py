@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.conf.set("spark.sql.session.timeZone", "America/New_York")  # nothing may depend on the zone
     yield session
     session.stop()
+
+
+@pytest.fixture
+def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A local Spark Connect server has one port, always the same: one at a time, over all processes of a run."""
+    with (tmp_path_factory.getbasetemp().parent / "connect.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

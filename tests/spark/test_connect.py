@@ -14,6 +14,7 @@ pytest.importorskip("grpc", reason="pip install 'muntin[connect]'")
 SCRIPT = Path(__file__).with_name("connect_script.py")
 
 
+@pytest.mark.usefixtures("connect_port")
 def test_a_query_in_a_connect_session(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {

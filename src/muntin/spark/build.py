@@ -23,6 +23,7 @@ from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
+from muntin.spark.worker_check import check_workers
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
 from muntin.stages.pane_stage import AHEAD
 from muntin.workers.policy import Workers
@@ -43,6 +44,7 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         session.check_configured(spark)
         if not query.source.beside:
             check_watermark(query.source, query.time, query.watermark)
+    check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
     workers = query.workers(partial(session.most_workers, spark))
     partitions, shards = _partitions(query, workers, session.partitions(spark))

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from muntin.checks import encodable, whole_number
 from muntin.errors import MuntinError
+from muntin.spark.worker_check import check_workers
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -38,6 +39,7 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
 
     `shards` is the number of parts that the state has, one per shuffle partition, fixed for the life of a checkpoint.
     By default it is what the session says, or one per core where the session only has Spark's default of 200.
+    Workers that cannot run Muntin are an error here, and not in the first batch.
     """
     if not hasattr(type(spark), "readStream"):  # a Connect session is of another class
         raise MuntinError(
@@ -52,6 +54,7 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
         shards = _cores(spark)
     if shards is not None:
         spark.conf.set(PARTITIONS, str(shards))
+    check_workers(spark, streaming=True)
     return spark
 
 

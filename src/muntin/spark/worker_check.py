@@ -1,0 +1,107 @@
+"""Whether Spark's Python workers can run Muntin: they import it, in the driver's version, on the driver's Python."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from muntin import __version__
+from muntin.errors import MuntinError
+
+CHECK = "spark.muntin.checkWorkers"
+CHECKED = "spark.muntin.checkedWorkers"
+"""What the session remembers of a check that passed; so do the sessions that Spark clones from it, for streams."""
+
+TABLES = ("muntin.spark.window_stage",)
+STREAMS = (*TABLES, "google.protobuf.runtime_version")
+"""What the workers import: for the stages, and for Spark's own client of the state."""
+
+_ROWS = 512
+"""Spark spreads a range over all cores. This many rows reach as many workers; there may be fewer of them."""
+_REPORT = T.StructType([T.StructField(name, T.StringType()) for name in ("where", "version", "failure")])
+_OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: (\d+\.\d+)")
+_NOT_STARTED = re.compile(r".*(Cannot run program|pyspark\.daemon's|Python worker (?:failed|exited)).*")
+
+
+def check_workers(spark: SparkSession, streaming: bool) -> None:
+    """Let the workers try once per session. A small job costs less than a stream that fails in its first batch."""
+    modules = STREAMS if streaming else TABLES
+    python = "{}.{}".format(*sys.version_info)
+    # What tables need is the beginning of what streams need: who passed for streams has passed for tables.
+    passed = f"{__version__} {python} {' '.join(modules)}"
+    if not _asked(spark) or (spark.conf.get(CHECKED, "") or "").startswith(passed):
+        return
+    try:
+        reports = _reports(spark, modules)
+    except Exception as error:
+        problem = worker_problem(str(error))
+        if problem is None:
+            raise
+        raise MuntinError(f"{problem} {_remedy()}") from error
+    for where, version, failure in sorted(reports):
+        if failure:
+            raise MuntinError(f"Spark's Python workers cannot import Muntin ({where}): {failure}. {_remedy()}")
+        if version != __version__:
+            raise MuntinError(
+                f"Spark's Python workers have Muntin {version} ({where}), and the driver has {__version__}; "
+                f"both need the same. {_remedy()}"
+            )
+    spark.conf.set(CHECKED, passed)
+
+
+def worker_problem(message: str) -> str | None:
+    """What a failed job says of its Python workers, in one sentence; nothing, if it failed for another reason."""
+    versions = _OTHER_PYTHON.search(message)
+    if versions is not None:
+        return f"Spark's Python workers run Python {versions[1]}, and the driver runs Python {versions[2]}."
+    line = _NOT_STARTED.search(message)
+    return None if line is None else f"Spark could not start its Python workers: {line[0].strip(' .:')}."
+
+
+def _asked(spark: SparkSession) -> bool:
+    given = spark.conf.get(CHECK, "true") or ""
+    if given.strip().lower() not in ("true", "false"):
+        raise MuntinError(f"{CHECK} is {given!r}; it can be 'true' or 'false'.")
+    return given.strip().lower() == "true"
+
+
+def _reports(spark: SparkSession, modules: Sequence[str]) -> set[tuple[str, str, str]]:
+    # Without Arrow, the function also runs where pyarrow is missing, and can say so.
+    report = F.udf(_report(tuple(modules)), _REPORT, useArrow=False)
+    rows = spark.range(_ROWS).select(report("id").alias("report")).collect()
+    return {(row.report["where"], row.report["version"], row.report["failure"]) for row in rows}
+
+
+def _report(modules: tuple[str, ...]) -> Callable[[int], tuple[str, str, str]]:
+    """A function within a function is sent by value, not by name: it runs where Muntin cannot be imported."""
+
+    def report(_row: int) -> tuple[str, str, str]:
+        import platform
+        import sys
+        from importlib import import_module
+
+        where = f"{sys.executable} on {platform.node()}"
+        try:
+            for module in modules:
+                import_module(module)
+            return where, str(import_module("muntin").__version__), ""
+        except Exception as error:  # whatever a broken installation raises
+            return where, "", f"{type(error).__name__}: {error}"
+
+    return report
+
+
+def _remedy() -> str:
+    return (
+        "If they run on this machine, set the environment variable PYSPARK_PYTHON to "
+        f"{sys.executable} before the session is made (or let muntin.session() make it). On a cluster, install "
+        f"muntin=={__version__} for the Python of all executors, the same minor version as the driver's, and name that "
+        "Python in PYSPARK_PYTHON, or in spark.pyspark.python with spark-submit; or send it with spark.archives. "
+        "Modules in a folder of their own are found with spark.executorEnv.PYTHONPATH. "
+        f"More in docs/operations.md, Workers; {CHECK}=false turns this check off."
+    )
