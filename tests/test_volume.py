@@ -14,7 +14,7 @@ from muntin.explain import explanation
 from muntin.query import Query
 from tests.builders import TIME, TYPES
 
-SOURCE: Any = SimpleNamespace(types=TYPES, unreadable={}, streaming=True, beside=())
+SOURCE: Any = SimpleNamespace(types=TYPES, unreadable={}, streaming=True, beside=(), watermarks={})
 """All that a query needs of its input before it runs."""
 MINUTE = 60_000_000
 

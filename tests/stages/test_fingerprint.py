@@ -91,7 +91,7 @@ QUERIES: dict[str, tuple[Callable[[], Plan], str]] = {
     ),
     "shed by chance": (
         lambda: make_plan([ODD], names=["count", "sum_where"], shedding=shed("uniform")),
-        "9082cb661d91f94f",
+        "62dbfe490e660433",
     ),
     "shed and approximate": (
         lambda: make_plan([ODD], names=["median_x"], approximation=approximate(), shedding=shed("concept")),
