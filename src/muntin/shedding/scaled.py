@@ -107,7 +107,7 @@ class Asked:
         return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence, stood_for)
 
     def calibrated(self, of: Estimates) -> Estimates:
-        """Estimates that fit the number of tuples, which is known, where those that were kept stand for others than that.
+        """Estimates that fit the number of tuples, which is known; what those stand for that were kept is not quite it.
 
         So it is the share of the tuples that count which is estimated (a ratio: Cochran, chapter 6), and the variances
         are those of the share.
