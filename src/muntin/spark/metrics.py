@@ -131,7 +131,7 @@ class Progress:
 
     @property
     def estimated_error(self) -> float | None:
-        """The mean of the errors that were estimated for the windows of the last batch; None if one of them is unknown."""
+        """The mean of the errors estimated for the windows of the last batch; None if one of them is unknown."""
         known = self.windows_with_error
         return self.error_millionths / 1e6 / known if known and not self.windows_without_error else None
 
