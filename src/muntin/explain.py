@@ -154,7 +154,7 @@ def shedding(policy: Shedding, plan: Plan) -> str:
     else:
         rate = f"{policy.rate:.0%} of the tuples"
     if policy.method == "uniform":
-        what = "all tuples have the same chance to be kept, so that small groups may be missing"
+        what = "all tuples have the same chance to be kept, so that of small groups there may be none"
     elif plan.keys:
         assert plan.over_time is not None, "only windows over time shed"
         panes = max(window.longest for window in plan.over_time.models) // plan.grid.length

@@ -138,6 +138,22 @@ def test_the_number_of_all_pairs_is_exact_where_tuples_are_counted() -> None:
         assert np.allclose(each, SIZES["left"] * SIZES["right"])
 
 
+@pytest.mark.parametrize("by_chance", [False, True])
+@pytest.mark.parametrize("kind", ["mean", "sum"])
+def test_pairs_that_are_all_alike_have_no_interval(kind: Kind, by_chance: bool) -> None:
+    left, right = (each.ravel() for each in np.meshgrid(np.arange(6), np.arange(5), indexing="ij"))
+    weights = np.linspace(3, 7, 6)[left]
+    for x, known in ((np.full(30, 0.1), False), (left * 0.1, True)):
+        columns = {"x": x, WEIGHTS["left"]: weights, WEIGHTS["right"]: np.ones(30)}
+        columns |= {PLACES["left"]: left, PLACES["right"]: right}
+        batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
+        found = KeptPairs.of([Weighed(None, "x")], [pa.array(np.zeros(30, dtype=np.int64))], batch)
+        _, asked = found.told(np.array([0]), Shedding(0.8, None, "uniform" if by_chance else "concept"))
+        interval = interval_of(Scaled(kind, Weighed(None, "x")), found.estimates(0, by_chance), asked)
+        assert np.isfinite(interval.value).all()
+        assert np.isfinite([interval.low, interval.high]).all() == known
+
+
 def test_one_tuple_of_several_does_not_tell_how_far_off_it_is() -> None:
     columns = {"x": [1.0, 2.0], WEIGHTS["left"]: [5.0, 5.0], WEIGHTS["right"]: [1.0, 1.0]}
     columns |= {PLACES["left"]: [0, 0], PLACES["right"]: [1, 2]}

@@ -102,12 +102,44 @@ def test_intervals_of_variances_cover_those_of_spark(files: Feed) -> None:
     assert np.mean(covered) > 0.88  # of 0.95, for some sixty windows of groups, in which both go together
 
 
-def test_uniform_shedding_loses_groups_and_says_so(files: Feed) -> None:
+def test_uniform_shedding_tells_every_group_and_its_size(files: Feed) -> None:
+    """Of most there is nothing left to tell the mean from, which is null then."""
     frame = files.table()
     found = keyed(query(frame, rate=0.98, method="uniform").to_df().collect(), "k")
     truth = keyed(exact(frame).collect(), "k")
-    assert len(found) < len(truth) / 2
-    assert all(values["quality"]["mode"] == "approximate" for values in found.values())
+    assert found.keys() == truth.keys()
+    silent = 0
+    for place, values in found.items():
+        quality = values["quality"]
+        assert values["trips"] == quality["size"] == truth[place]["trips"]
+        if not quality["sampled"]:
+            silent += 1
+            assert values["mean"] is values["total"] is quality["error"] is None
+    assert silent > len(truth) / 2
+
+
+def test_quality_does_not_reassure_falsely(spark: SparkSession) -> None:
+    signs = [(0, "signs", float(each)) for each in np.random.default_rng(1).permutation([-1, 1] * 500)]
+    zeros = [(0, "zeros", 0.0)] * 99 + [(0, "zeros", 100.0)]
+    frame = spark.createDataFrame(signs + zeros, "t long, k string, x double")
+    base = muntin.over(frame.withColumn("t", F.timestamp_seconds("t")), W.tumbling("1 minute"), time="t", by="k")
+    found = keyed(base.agg(n=A.count(), m=A.mean("x")).shed(rate=0.9).to_df().collect(), "k")
+    assert [values["quality"]["error"] for values in found.values()] == [None, None]
+    alike = base.agg(m=A.mean("x"), total=A.sum("x")).shed(rate=0.999).to_df().where("k = 'zeros'").collect()
+    for row in alike:
+        if row["m"] == 0:  # else the one that differs was kept
+            assert not any(row["quality"]["low"].asDict().values())
+            assert row["quality"]["high"].asDict() == {"m": None, "total": None}
+
+
+def test_a_function_gets_what_was_kept_by_chance_and_every_window_is_there(spark: SparkSession) -> None:
+    frame = spark.range(0, 200, numPartitions=1).select(F.timestamp_seconds(F.expr("id div 4")).alias("t"), "id")
+    base = muntin.over(frame, W.tumbling("1 second"), time="t").apply(counted, "n long")
+    found = base.shed(rate=0.98, method="uniform").to_df().collect()
+    assert len(found) == 50
+    assert sum(row["n"] or 0 for row in found) == sum(row["quality"]["sampled"] for row in found) == 4
+    assert {row["quality"]["size"] for row in found} == {4}
+    assert all((row["n"] is None) == (row["quality"]["sampled"] == 0) for row in found)
 
 
 def test_a_stream_counts_what_it_sheds_and_goes_on_after_a_restart(spark: SparkSession, here: Path) -> None:

@@ -32,13 +32,11 @@ def rank_error(
     """
     tail = (1 - confidence) / 2
     if len(size) == 1 and MUCH_LARGER * sampled[0] <= size[0]:  # one large window at a time: no need of arrays
-        error = _of_infinitely_many(int(sampled[0]), probability, tail)
-        return np.array([_as_share(error, 1 / max(int(size[0]), 1))])
+        return _as_share(np.array([_of_infinitely_many(int(sampled[0]), probability, tail)]), size)
     complete = sampled >= size
     known = any_true(complete)
     sizes, back = distinct(np.where(complete, 0, sampled) if known else sampled)
-    error = np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back]
-    error = _as_share(error, 1 / np.maximum(size, 1))
+    error = _as_share(np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back], size)
     if known:
         error[complete] = 0.0
     near = np.flatnonzero((error > allowed) & (size < MUCH_LARGER * sampled))
@@ -54,9 +52,9 @@ def rank_error(
     return error
 
 
-def _as_share(error: Float64Array | float, more: Float64Array | float) -> Float64Array:
-    """Ranks are shares, so that no two are further apart than 1; infinite stays infinite."""
-    return np.where(np.isfinite(error), np.minimum(np.add(error, more), 1.0), np.inf)
+def _as_share(error: Float64Array, size: Int64Array) -> Float64Array:
+    """With one tuple more. Ranks are shares, so that no two are further apart than 1; infinite stays infinite."""
+    return np.where(error < np.inf, np.minimum(error + 1 / np.maximum(size, 1), 1.0), np.inf)
 
 
 _KNOWN: dict[tuple[int, int, float, float], float] = {}
