@@ -77,7 +77,7 @@ def test_sums_and_means_are_exact_or_an_error(data: st.DataObject) -> None:
         if not there:
             assert answer(aggregate("d"), kind, parts) is None
         elif EXACTLY.abs(rounded) >= scaled(10**result.precision, result.scale):
-            with pytest.raises(MuntinError, match=r"of column 'd' overflows decimal128.*use smaller windows"):
+            with pytest.raises(MuntinError, match=r"of column 'd' overflows decimal.*use smaller windows"):
                 answer(aggregate("d"), kind, parts)
         else:
             assert answer(aggregate("d"), kind, parts) == rounded
@@ -133,5 +133,5 @@ def test_wide_integers(data: st.DataObject) -> None:
     if all(abs(product) < 10**38 for product in products):
         assert wide.times(factors).as_decimals(kind, nothing, "").to_pylist() == products
     else:
-        with pytest.raises(MuntinError, match="overflows decimal128"):
+        with pytest.raises(MuntinError, match="overflows decimal"):
             wide.times(factors).as_decimals(kind, nothing, "that")

@@ -75,7 +75,7 @@ def test_what_they_read(name: str) -> None:
 @pytest.mark.parametrize("name", OF_ONE_COLUMN)
 @pytest.mark.parametrize("column", [None, 3, "", ["n"]])
 def test_what_is_not_the_name_of_a_column(name: str, column: Any) -> None:
-    with pytest.raises(MuntinError, match="column must be the name of a column, got "):
+    with pytest.raises(MuntinError, match=r"column must be the name of a column.*got "):
         OF_ONE_COLUMN[name](column)
 
 
