@@ -67,7 +67,7 @@ def told(spark: SparkSession, *, table: bool = False) -> str:
 def check_missing(spark: SparkSession) -> None:
     for table in (True, False):
         message = told(spark, table=table)
-        assert "workers cannot import Muntin (" in message, message
+        assert "workers cannot run Muntin (" in message, message
         assert "ModuleNotFoundError: No module named 'muntin'" in message, message
         assert f"PYSPARK_PYTHON to {sys.executable} before" in message, message
     spark.conf.set(CHECK, "maybe")

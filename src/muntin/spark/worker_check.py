@@ -45,7 +45,7 @@ def check_workers(spark: SparkSession, streaming: bool) -> None:
         raise MuntinError(f"{problem} {_remedy()}") from error
     for where, version, failure in sorted(reports):
         if failure:
-            raise MuntinError(f"Spark's Python workers cannot import Muntin ({where}): {failure}. {_remedy()}")
+            raise MuntinError(f"Spark's Python workers cannot run Muntin ({where}): {failure}. {_remedy()}")
         if version != __version__:
             raise MuntinError(
                 f"Spark's Python workers have Muntin {version} ({where}), and the driver has {__version__}; "
@@ -98,10 +98,11 @@ def _report(modules: tuple[str, ...]) -> Callable[[int], tuple[str, str, str]]:
 
 def _remedy() -> str:
     return (
-        "If they run on this machine, set the environment variable PYSPARK_PYTHON to "
-        f"{sys.executable} before the session is made (or let muntin.session() make it). On a cluster, install "
-        f"muntin=={__version__} for the Python of all executors, the same minor version as the driver's, and name that "
-        "Python in PYSPARK_PYTHON, or in spark.pyspark.python with spark-submit; or send it with spark.archives. "
+        f"If they run on this machine, set the environment variable PYSPARK_PYTHON to {sys.executable} before the "
+        "session is made (or let muntin.session() make it). On a cluster, install "
+        f"muntin=={__version__} with all it needs for the Python of all executors, of the driver's minor version, and "
+        "name that Python in PYSPARK_PYTHON, or in spark.pyspark.python with spark-submit; or send it with "
+        "spark.archives. "
         "Modules in a folder of their own are found with spark.executorEnv.PYTHONPATH. "
         f"More in docs/operations.md, Workers; {CHECK}=false turns this check off."
     )
