@@ -81,12 +81,18 @@ ARGUMENTS = [
 def call(function: Callable[..., Any], **nasty: Any) -> Any:
     """The function with these arguments, and with good ones for the rest that it needs."""
     good = GOOD | OTHERWISE.get(function, {})
+    parameters = inspect.signature(function).parameters.values()
+    several = [each.name for each in parameters if each.kind is inspect.Parameter.VAR_POSITIONAL]
     needed = {
-        name: good[name]
-        for name, each in inspect.signature(function).parameters.items()
-        if each.default is inspect.Parameter.empty
+        each.name: good[each.name]
+        for each in parameters
+        if each.default is inspect.Parameter.empty and each.name not in several
     }
-    return function(**(needed | nasty))
+    given = needed | nasty
+    if not several:
+        return function(**given)
+    first = [given.pop(each.name) for each in parameters if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    return function(*first, *(given.pop(name) for name in several if name in given), **given)
 
 
 def made_or_refused(function: Callable[..., Any], **nasty: Any) -> None:
