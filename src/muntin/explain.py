@@ -86,7 +86,9 @@ def _workers(query: Query, plan: Plan) -> list[str]:
 def late_rows(query: Query) -> str:
     ahead = ""
     if query.max_ahead is not None:
-        ahead = f" So are rows more than {describe(query.max_ahead)} ahead of the clock, which do not move the watermark."
+        ahead = (
+            f" So are rows more than {describe(query.max_ahead)} ahead of the clock, which do not move the watermark."
+        )
     return (
         "a row is late only for the windows that have closed. Rows too late for all of them are "
         f"{_LATE[query.late_policy]}.{ahead}"
