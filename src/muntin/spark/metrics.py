@@ -137,6 +137,7 @@ class Progress:
             + "".join(f", {getattr(self, name):,} {what}" for name, what in self._noted())
             + f", {self.results:,} results",
             f"state: {describe_size(self.state_bytes)}",
+            *([] if self.warning is None else [f"warning: {self.warning}"]),
         ]
         return f"Progress({'; '.join(parts)})"
 
