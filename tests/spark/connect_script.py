@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -64,6 +65,7 @@ def main(place: Path) -> None:
     assert sorted(fives) == [(f"k{key}", number, 5) for key in range(3) for number in range((21, 21, 18)[key] // 5)]
     check_a_function(feed)
     check_a_join(feed)
+    check_expressions(feed)
     check_ranks(feed, place)
     progress = muntin.progress(handle)
     assert (progress.rows, progress.chunks > 0, progress.batch_seconds > 0) == (60, True, True), progress
@@ -80,6 +82,23 @@ def check_a_function(feed: Feed) -> None:
     cells = [F.min("v").alias("low"), F.max("v").alias("high")]
     expected = feed.table().groupBy(F.window("ts", "10 seconds"), "k").agg(*cells)
     assert_same(keyed(ours.to_df().collect(), "k"), keyed(expected.collect(), "k"))
+
+
+def check_expressions(feed: Feed) -> None:
+    """Names by case, expressions that are keys, and errors that Spark explains."""
+    table = feed.table().selectExpr("ts", "k", "v as `a.b`")
+    less, more = (F.udf(each, "long") for each in (lambda v: v - 1, lambda v: v + 1))
+    ours = muntin.over(table, W.tumbling("10 seconds"), time="date_trunc('second', TS)", by=[F.upper("k"), "a.b"]).agg(
+        twice=A.sum(F.col("`A.b`") * 2), less=A.sum(less("`a.b`")), more=A.sum(more("`a.b`"))
+    )
+    value = F.col("`a.b`")
+    cells = [F.sum(value * 2).alias("twice"), F.sum(value - 1).alias("less"), F.sum(value + 1).alias("more")]
+    expected = table.groupBy(F.window("ts", "10 seconds"), F.upper("k"), value).agg(*cells)
+    keys = "upper(k)", "a.b"
+    assert_same(keyed(ours.to_df().collect(), *keys), keyed(expected.collect(), *keys))
+    for wrong, reason in (("kk", "not in the data. Did you mean 'k'"), ("rand()", "another value each time")):
+        with pytest.raises(muntin.MuntinError, match=reason):
+            muntin.over(table, W.tumbling("10 seconds"), time="ts", by=wrong)
 
 
 def check_a_join(feed: Feed) -> None:
