@@ -117,9 +117,9 @@ class _Trading:
     def run(self) -> None:
         show.welcome(self._console, self._market, self._question, str(self._database))
         self._sink.create()
-        already_running = SparkSession.getActiveSession() is not None
         with self._console.status("Starting Spark …"):
             spark = muntin.session("muntin-trading")
+        already_running = spark.sparkContext.appName != "muntin-trading"  # a session that was there keeps its name
         try:
             if not already_running:
                 spark.sparkContext.setLogLevel("ERROR")

@@ -236,13 +236,16 @@ def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: S
     assert first.min() == EPOCH + SLIDE
     assert first.max() < EPOCH + 2 * SLIDE
     folder = write_tables(tmp_path / "rides", batches[:1])
-    routes = {}
+    routes, answered = {}, {}
     for name, method in (("normal", None), ("uniform", UNIFORM), ("concept", CONCEPT)):
         query = fares_on_spark(spark, folder, method).writeStream.format("memory").queryName(f"rides_{name}")
         query.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start().awaitTermination()
-        routes[name] = {(row.window_id, row.key) for row in spark.table(f"rides_{name}").collect()}
-    assert routes["concept"] == routes["normal"]
-    assert len(routes["uniform"]) < len(routes["normal"]) / 2
+        rows = spark.table(f"rides_{name}").collect()
+        routes[name] = {(row.window_id, row.key) for row in rows}
+        answered[name] = sum(row.answer is not None for row in rows)
+    assert routes["concept"] == routes["uniform"] == routes["normal"]
+    assert answered["concept"] == answered["normal"] == len(routes["normal"])
+    assert answered["uniform"] < len(routes["normal"]) / 2  # of the others nothing was kept
 
 
 @pytest.mark.spark

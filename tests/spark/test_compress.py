@@ -217,8 +217,8 @@ def test_what_a_function_may_not_return(spark: SparkSession) -> None:
     frame = spark.createDataFrame(one_key(5, per_second=2)[0])
     wrong = {
         r"returned int for window .* of key .*'hot'.*must return an Arrow table": 7,
-        r"returned the columns \['m'\] for window .*'hot'.* the schema says n int64": pa.table({"m": [1]}),
-        r"returned n double for window .*'hot'.* the schema says n int64": pa.table({"n": [1.5]}),
+        r"returned the columns \['m'\] for window .*'hot'.* the schema says n bigint": pa.table({"m": [1]}),
+        r"returned n double for window .*'hot'.* the schema says n bigint": pa.table({"n": [1.5]}),
     }
     for message, found in wrong.items():
 

@@ -70,6 +70,7 @@ def test_all_models_give_the_same_on_a_table(files: Feed) -> None:
         assert_same(by_window(query(files.table(), **MODELS[name]).to_df().collect()), expected)
 
 
+@pytest.mark.filterwarnings("ignore:191 of the 192 rows:muntin.MuntinWarning")
 def test_streams_give_the_same_and_go_on_after_a_restart(spark: SparkSession, here: Path) -> None:
     source = Feed(spark, here / "in", SCHEMA)
     source.add(made(0), made(60))

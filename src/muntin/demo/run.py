@@ -48,9 +48,9 @@ class _Demo:
         self._files.mkdir()
         rows = flights.write_months(self._files, self._months)
         show.welcome(self._console, rows, self._months)
-        already_running = SparkSession.getActiveSession() is not None
         with self._console.status("Starting Spark …"):
             spark = muntin.session("muntin-demo")
+        already_running = spark.sparkContext.appName != "muntin-demo"  # a session that was there keeps its name
         try:
             if not already_running:
                 spark.sparkContext.setLogLevel("ERROR")

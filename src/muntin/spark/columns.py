@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
 from muntin.expressions import Opaque, computed_name
 from muntin.spark.types import to_arrow
@@ -44,6 +45,7 @@ def resolved(source: Source, given: object, what: str, whose: str = "the data") 
     """`what` tells what it is for, and `whose` what it is looked for in, for errors."""
     asked = _Asked(source, given.column if isinstance(given, Opaque) else given, what, whose)
     if isinstance(asked.given, str):
+        encodable(asked.given, what)
         return asked.by_name(asked.given) or asked.by_text(asked.given)
     if isinstance(asked.given, Column):
         return asked.by_column(asked.given)
