@@ -28,10 +28,10 @@ def main() -> None:
     query.to_df().orderBy("window", "flights", ascending=[True, False]).selectExpr(*columns).show(6, truncate=False)
 
     uniform = query.shed(rate=0.9, method="uniform")
+    counts = [each.to_df().where("mean_delay IS NOT NULL").count() for each in (query, shed, uniform)]
     print(
-        f"{query.to_df().count():,} groups in all windows; {shed.to_df().count():,} of them are left by concept-driven"
+        "{:,} groups of all windows have a mean: {:,} with concept-driven shedding, {:,} with uniform".format(*counts)
     )
-    print(f"shedding, {uniform.to_df().count():,} by uniform shedding")
 
 
 if __name__ == "__main__":

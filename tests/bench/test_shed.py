@@ -242,7 +242,7 @@ def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: S
         query.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start().awaitTermination()
         rows = spark.table(f"rides_{name}").collect()
         routes[name] = {(row.window_id, row.key) for row in rows}
-        answered[name] = sum(row.answer is not None for row in rows)
+        answered[name] = sum(row.fare is not None for row in rows)
     assert routes["concept"] == routes["uniform"] == routes["normal"]
     assert answered["concept"] == answered["normal"] == len(routes["normal"])
     assert answered["uniform"] < len(routes["normal"]) / 2  # of the others nothing was kept
