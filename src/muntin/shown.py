@@ -30,7 +30,7 @@ def query_shown(query: Query) -> str:
 
 def _join(join: Join) -> str:
     data = [_data(side.source) for side in join.sides]
-    times = [side.time for side in join.sides]
+    times = [shown(side.time.read) for side in join.sides]
     delays = [_delay(side.delay) for side in join.sides]
     both = delays[0] if delays[0] == delays[1] else {"watermark": [each.get("watermark") for each in delays]}
     time = times[0] if times[0] == times[1] else times

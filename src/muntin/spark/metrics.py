@@ -208,7 +208,7 @@ def progress(query: Any) -> Progress:
 
     Warns, with a `MuntinWarning`, where most rows of the recent batches came too late for all of their windows.
     """
-    if not hasattr(query, "recentProgress"):
+    if not isinstance(getattr(query, "recentProgress", None), list):
         raise MuntinError(
             f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
             "no progress: count its results, or look at what .explain() says."
