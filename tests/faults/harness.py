@@ -199,6 +199,6 @@ def _judge(verdict: Verdict, about: Scenario, place: Path) -> None:
         missing = [name for name in about.must_count if not each["counters"][name]]
         if missing:
             raise StreamError(f"{', '.join(missing)} of the {run} run are 0, so this shows nothing")
-    verdict.rows, problem = difference(place / "disturbed", place / "undisturbed", about.only)
+    verdict.rows, problem = difference(place / "disturbed", place / "undisturbed", about.only, about.rounded)
     if problem is not None:
         raise StreamError(problem)

@@ -72,6 +72,18 @@ def test_a_row_more_or_less_is_seen(tmp_path: Path, changed: list[dict[str, Any]
     assert problem is None if said is None else problem is not None and problem.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("total", "problem"), [(1.5000000000000002, False), (1.5001, True), (None, True), (float("nan"), True)]
+)
+def test_estimates_may_differ_by_rounding(tmp_path: Path, total: float | None, problem: bool) -> None:
+    changed = [ROWS[2], {**ROWS[1], "total": total}, ROWS[0]]
+    disturbed, undisturbed = _written(tmp_path / "one", changed), _written(tmp_path / "other", ROWS)
+    assert difference(disturbed, undisturbed)[1] is not None
+    assert (difference(disturbed, undisturbed, rounded=True)[1] is not None) == problem
+    assert difference(_written(tmp_path / "fewer", ROWS[1:]), undisturbed, rounded=True)[1] is not None
+    assert difference(_written(tmp_path / "more", [*ROWS, ROWS[0]]), undisturbed, rounded=True)[1] is not None
+
+
 def test_columns_that_the_clock_decides_on_are_left_out(tmp_path: Path) -> None:
     changed = [{**ROWS[0], "quality": {"size": 3, "error": 0.7}}, *ROWS[1:]]
     disturbed, undisturbed = _written(tmp_path / "one", changed), _written(tmp_path / "other", ROWS)
