@@ -126,10 +126,13 @@ def test_at_a_rate_of_zero_nothing_changes(plan: Plan, steps: list[Step]) -> Non
         watermark += step.advance
         found, expected = (stream.run(step, rows, watermark)[0] for stream in (shed, plain))
         for ours, theirs in zip(found, expected, strict=True):
-            assert [place for place, _ in ours] == [place for place, _ in theirs]
-            for (_, values), (_, same) in zip(ours, theirs, strict=True):
+            # Windows come in order; the groups of one may not, as other bytes arrive in another order.
+            assert [place[:4] for place, _ in ours] == [place[:4] for place, _ in theirs]
+            assert len(ours) == len(dict(ours))
+            assert dict(ours).keys() == dict(theirs).keys()
+            for place, values in ours:
                 assert values.pop("quality")["mode"] in ("exact", "incremental")
-                assert all(naive.same(values[name], same[name]) for name in names)
+                assert all(naive.same(values[name], dict(theirs)[place][name]) for name in names)
     assert shed.total("total_shed_rows") == 0
 
 
