@@ -15,30 +15,31 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
-from muntin.chunks import bundles, needed
-from muntin.chunks import store as chunk_store
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.families import family, leaf_index
-from muntin.families import time as time_family
-from muntin.families.family import Output
-from muntin.panes import store
-from muntin.panes.store import HotCache, PaneStore
+from muntin.engine import map_stage as pane_stage
+from muntin.engine import store
+from muntin.engine.chunks import bundles, needed
+from muntin.engine.chunks import store as chunk_store
+from muntin.engine.map_stage import PackedPanes, PaneStage
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.operators import leaf_index
+from muntin.engine.operators import operator as family
+from muntin.engine.operators import time as time_family
+from muntin.engine.operators.operator import Output
+from muntin.engine.state import MemoryState
+from muntin.engine.store import HotCache, PaneStore
+from muntin.engine.table_stage import answer_table
+from muntin.engine.window_stage import WindowStage
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.dealing import plan_of_worker
+from muntin.features.workers.jobs import computed
+from muntin.features.workers.policy import KEYED, Workers
+from muntin.holistic import frequent
+from muntin.holistic.applied import Applied
 from muntin.panes.table import PaneTable
-from muntin.panes.values import MemoryState
 from muntin.plan import Plan
-from muntin.ranking.policy import Top
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Shedding
-from muntin.stages import pane_stage
-from muntin.stages.pane_stage import PackedPanes, PaneStage
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import answer_table
-from muntin.stages.window_stage import WindowStage
-from muntin.whole import frequent
-from muntin.whole.applied import Applied
-from muntin.workers.dealing import plan_of_worker
-from muntin.workers.jobs import computed
-from muntin.workers.policy import KEYED, Workers
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
 

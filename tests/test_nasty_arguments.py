@@ -14,11 +14,11 @@ import muntin
 from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.chunks.policy import Compression
-from muntin.ranking.policy import Top
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Shedding
-from muntin.workers.policy import Parallel
+from muntin.features.compression.policy import Compression
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.policy import Parallel
 from tests.builders import TIME, TYPES
 from tests.nasty import ANY, NASTY
 

@@ -9,7 +9,7 @@ import pytest
 
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.workers.dealing import Deal, DealtWindow
+from muntin.features.workers.dealing import Deal, DealtWindow
 from muntin.written import written
 
 

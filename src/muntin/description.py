@@ -10,10 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from muntin.fingerprint import digest, kept
+from muntin.holistic.applied import Applied
 from muntin.joins.names import PREFIX
 from muntin.joins.names import TIME as TIME_OF_PAIRS
 from muntin.shown import approximate_shown, shed_shown
-from muntin.whole.applied import Applied
 
 if TYPE_CHECKING:
     from muntin.aggregates.aggregate import Bound

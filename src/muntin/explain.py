@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from muntin.chunks.policy import Compression, describe_size
 from muntin.durations import describe
+from muntin.engine.operators.delta import DeltaFamily
+from muntin.engine.operators.operator import Family
+from muntin.engine.operators.ordered import OrderedFamily
+from muntin.engine.operators.session import SessionFamily
+from muntin.engine.operators.time import TimeFamily
 from muntin.expressions import shown
-from muntin.families.delta import DeltaFamily
-from muntin.families.family import Family
-from muntin.families.ordered import OrderedFamily
-from muntin.families.session import SessionFamily
-from muntin.families.time import TimeFamily
+from muntin.features.compression.policy import Compression, describe_size
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.plan import SamplingPlan
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.strata import LEAST
+from muntin.holistic.applied import Applied
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.plan import Plan
 from muntin.query import Query
-from muntin.ranking.policy import Top
-from muntin.sampling.plan import SamplingPlan
-from muntin.shedding.policy import Shedding
-from muntin.shedding.strata import LEAST
 from muntin.volume import Volume, kept_panes, leaf_bytes, state_warnings
-from muntin.whole.applied import Applied
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from muntin.aggregates.custom import CustomPartial, OptionalPartial
-from muntin.aggregates.partial import Partial
+from muntin.partials.partial import Partial
 
 if TYPE_CHECKING:
     from muntin.plan import Plan

@@ -10,30 +10,32 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.decomposable import CountAggregate
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.description import Description, description
-from muntin.families.family import NEVER_MORE, Family, Output, TupleFamily
-from muntin.families.layout import lay_out
-from muntin.families.time import TimeFamily
+from muntin.engine.layout import lay_out
+from muntin.engine.operators.operator import NEVER_MORE, Family, Output, TupleFamily
+from muntin.engine.operators.time import TimeFamily
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling import plan as sampling_plan
+from muntin.features.sampling.plan import SamplingPlan
+from muntin.features.sampling.policy import Approximation
+from muntin.features.sampling.quality import QualityFields, quality_type
+from muntin.features.sampling.windows import is_hidden
+from muntin.features.shedding import plan as shedding_plan
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.registry import scaled_of
+from muntin.features.shedding.scaled import Scaled
+from muntin.features.workers.dealing import Dealing, Worker
+from muntin.features.workers.policy import KEYED, Workers
 from muntin.fingerprint import fingerprint
+from muntin.holistic.applied import Applied
 from muntin.host.folder import HERE, HostFolder
 from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid
-from muntin.panes.marks import Marks
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
-from muntin.ranking.policy import Top
-from muntin.sampling import plan as sampling_plan
-from muntin.sampling.plan import SamplingPlan
-from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import QualityFields, quality_type
-from muntin.sampling.windows import is_hidden
-from muntin.shedding import plan as shedding_plan
-from muntin.shedding.policy import Shedding
-from muntin.whole.applied import Applied
+from muntin.panes.watermarks import Marks
 from muntin.windows import CountWindow, DeltaWindow, Window
-from muntin.workers.dealing import Dealing, Worker
-from muntin.workers.policy import KEYED, Workers
 
 MOST_CHUNKS = 256
 """How many chunks the longest window is cut into at most: each is a value in the state and a line in the header."""
@@ -217,6 +219,11 @@ class Plan:
     def outputs(self) -> tuple[Output, ...]:
         """The aggregates that are told. Their slots are those of the first family."""
         return tuple(output for output in self.families[0].outputs if not is_hidden(output.name))
+
+    @cached_property
+    def scaled(self) -> dict[str, Scaled | None]:
+        """How the aggregates are scaled back where tuples were shed."""
+        return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in self.outputs}
 
     @cached_property
     def quality_type(self) -> pa.StructType | None:

@@ -12,22 +12,22 @@ import pyarrow as pa
 from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.checks import encodable, one_of, public_name
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression
 from muntin.durations import Duration
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding import plan as shedding_plan
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.features.workers import choice
+from muntin.features.workers.policy import KEYED, Parallel, Wish, Workers
+from muntin.holistic.applied import Applied, form_of
 from muntin.inputs import Computed, Filters, column_names
 from muntin.joins.product import Product
 from muntin.plan import Plan
-from muntin.ranking.policy import Top
-from muntin.sampling.policy import Approximation
-from muntin.shedding import plan as shedding_plan
-from muntin.shedding.policy import Method, Shedding
 from muntin.shown import query_shown
-from muntin.whole.applied import Applied, form_of
 from muntin.windows import DeltaWindow, Window
-from muntin.workers import choice
-from muntin.workers.policy import KEYED, Parallel, Wish, Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression, describe_size
 from muntin.durations import describe
 from muntin.expressions import shown
-from muntin.sampling.policy import AUTO, Approximation
-from muntin.shedding.policy import Shedding
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression, describe_size
+from muntin.features.sampling.policy import AUTO, Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.policy import Parallel
+from muntin.holistic.applied import Applied
 from muntin.type_names import spark_name
-from muntin.whole.applied import Applied
-from muntin.workers.policy import Parallel
 from muntin.written import call, unlike, written
 
 if TYPE_CHECKING:

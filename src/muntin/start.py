@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muntin import windows as models
-from muntin.aggregates.values import is_number
 from muntin.checks import public_name
 from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.inputs import Computed, column_names
 from muntin.panes.keys import check_key_type
+from muntin.partials.values import is_number
 from muntin.query import RESERVED, Query
 from muntin.time_column import check_time
 from muntin.type_names import spark_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from muntin.aggregates.values import is_integer, is_number
 from muntin.errors import MuntinError
+from muntin.partials.values import is_integer, is_number
 from muntin.type_names import spark_name
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muntin.chunks.policy import describe_size
 from muntin.durations import describe
-from muntin.families.family import Family
-from muntin.families.time import TimeFamily
+from muntin.engine.operators.operator import Family
+from muntin.engine.operators.time import TimeFamily
+from muntin.features.compression.policy import describe_size
 from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
 
 RESULTS_PER_ROW = 100_000

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from muntin import aggregates as A
 from muntin.aggregates.decimals import Wide
-from muntin.aggregates.rows import Rows
-from muntin.aggregates.values import of_type
 from muntin.arrays import Runs
 from muntin.errors import MuntinError
+from muntin.partials.rows import Rows
+from muntin.partials.values import of_type
 from tests import strategies
 from tests.builders import TIME
 

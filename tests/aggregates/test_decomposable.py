@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin import aggregates as A
-from muntin.aggregates.partial import Count, IntegerSum, Partial
-from muntin.aggregates.rows import Rows
 from muntin.arrays import Runs, State, fold_runs
 from muntin.errors import MuntinError
+from muntin.partials.partial import Count, IntegerSum, Partial
+from muntin.partials.rows import Rows
 from tests import strategies
 from tests.builders import BUILT_IN, TIME, TYPES, bind, plain, row, to_batch
 from tests.naive import Row, same

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregates import values
 from muntin.errors import MuntinError
+from muntin.partials import values
 from tests import strategies
 from tests.naive import same, spark_order
 

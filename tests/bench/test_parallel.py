@@ -28,8 +28,8 @@ from muntin.bench.parallel_plot import Picture, draw
 from muntin.bench.parallel_runs import Batch, Run, Setting, batches_of, measure
 from muntin.bench.running import Running
 from muntin.bench.steady import EPOCH, FILES_PER_BATCH, write_tables
+from muntin.features.workers.policy import Model
 from muntin.spark.metrics import NAMES
-from muntin.workers.policy import Model
 
 
 def window(times: list[int], values: list[float]) -> pa.Table:

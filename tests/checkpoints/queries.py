@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 
 from muntin import windows as W
-from muntin.chunks.policy import Compression
-from muntin.panes.values import MemoryState
+from muntin.engine.state import MemoryState
+from muntin.features.compression.policy import Compression
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.policy import Workers
+from muntin.holistic.applied import Applied
 from muntin.plan import Plan
-from muntin.ranking.policy import Top
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Shedding
-from muntin.whole.applied import Applied
-from muntin.workers.policy import Workers
 from tests import builders, strategies
 from tests.builders import Stream, cumulative, make_plan, row, sliding, us
 from tests.naive import Row

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.chunks import bundles
-from muntin.chunks.bundles import Bundles, Place
+from muntin.engine.chunks import bundles
+from muntin.engine.chunks.bundles import Bundles, Place
+from muntin.engine.state import MemoryState, StateValues
 from muntin.errors import StateError
 from muntin.panes.packed import Kind, seal
-from muntin.panes.values import MemoryState, StateValues
 from tests.builders import Stream, row, sliding
 from tests.chunks.test_chunks import headers, in_order, plan_of
 

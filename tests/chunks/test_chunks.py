@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.arrays import BoolArray
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.chunks.store import Chunk, ChunkStore
+from muntin.engine.chunks.store import Chunk, ChunkStore
+from muntin.engine.contents import WholeWindows
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.operators.operator import Answers, Family
+from muntin.engine.store import Header, HotCache
 from muntin.errors import MuntinError
-from muntin.families.family import Answers, Family
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
 from muntin.panes import packed
-from muntin.panes.store import Header, HotCache
 from muntin.plan import Plan
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.whole.windows import WholeWindows
 from tests import builders, naive, strategies
 from tests.builders import CASES, HOLISTIC, Found, Step, Stream, make_plan, row, sliding, tiny, us
 from tests.naive import Row

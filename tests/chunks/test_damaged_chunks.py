@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from muntin.chunks.policy import Compression
+from muntin.engine import state as values
+from muntin.engine.store import HotCache
 from muntin.errors import StateError
-from muntin.panes import values
-from muntin.panes.store import HotCache
+from muntin.features.compression.policy import Compression
 from muntin.plan import Plan
 from tests.builders import Step, Stream, sliding
 from tests.chunks.test_chunks import DELAYED, PLANS, chunk_names, compressed, in_order, plan_of, told

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.chunks.policy import CODECS, NEVER_COMPRESSED, Compression, describe_size, size_in_bytes
 from muntin.errors import MuntinError
+from muntin.features.compression.policy import CODECS, NEVER_COMPRESSED, Compression, describe_size, size_in_bytes
 
 
 def after(value: Any, codec: Any = "zstd", level: Any = None) -> Compression:

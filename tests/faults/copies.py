@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from muntin.panes.values import COPIED_BYTES
+from muntin.engine.state import COPIED_BYTES
 
 _LEFT = ".999999999"
 """What unfinished files of a process that is no more end with."""

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import muntin
-from muntin.panes.store import Header, Totals
+from muntin.engine.store import Header, Totals
 from tests.faults.feeds import SCHEMA
 from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from muntin import MuntinError
+from muntin.features.shedding.load import HostLoad
 from muntin.host import folder, private
 from muntin.host.folder import VARIABLE, HostFolder, QueryFolder
-from muntin.shedding.load import HostLoad
 from tests.host.conftest import contents
 
 QUERY = "0123456789abcdef" * 2

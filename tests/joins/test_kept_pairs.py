@@ -15,6 +15,10 @@ from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Float64Array
+from muntin.engine.table_stage import answer_table
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.features.shedding.scaled import Asked, Kind, Scaled
+from muntin.features.shedding.weighed import Weighed, WeighedSquares
 from muntin.joins import pairs, product
 from muntin.joins.kept_pairs import KeptPairs, interval_of
 from muntin.joins.names import MARKS, PLACES, TIME, WEIGHTS
@@ -22,10 +26,6 @@ from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.panes.tuples import WEIGHT
 from muntin.plan import Plan
-from muntin.shedding.policy import Method, Shedding
-from muntin.shedding.scaled import Asked, Kind, Scaled
-from muntin.shedding.weighed import Weighed, WeighedSquares
-from muntin.stages.table_stage import answer_table
 from tests import builders, naive
 from tests.builders import by_shard, check, pack, tiny
 from tests.joins import union

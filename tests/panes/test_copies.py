@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from muntin.panes import values
+from muntin.engine import state as values
+from muntin.engine.state import MemoryState
+from muntin.engine.store import HotCache, PaneStore, Totals
 from muntin.panes.copies import LocalCopies
-from muntin.panes.marks import Marks
-from muntin.panes.store import HotCache, PaneStore, Totals
-from muntin.panes.values import MemoryState
+from muntin.panes.watermarks import Marks
 from tests.builders import lift, make_plan, pane_values, row, sliding
 
 QUERY = "0123456789abcdef" * 2

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine import store as stores
+from muntin.engine.state import MemoryState
+from muntin.engine.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.errors import StateError
 from muntin.panes import packed
-from muntin.panes import store as stores
-from muntin.panes.marks import Marks
 from muntin.panes.packed import Kind, seal
-from muntin.panes.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.panes.table import merge
-from muntin.panes.values import MemoryState
+from muntin.panes.watermarks import Marks
 from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from tests import naive, strategies

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.families.family import ALWAYS
+from muntin.engine.ingest import absorb
+from muntin.engine.map_stage import shard_of, split
+from muntin.engine.operators.operator import ALWAYS
 from muntin.panes import table as tables
-from muntin.panes.marks import Marks
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
+from muntin.panes.watermarks import Marks
 from muntin.plan import Plan
-from muntin.stages.pane_stage import shard_of, split
-from muntin.stages.taken import absorb
 from tests import strategies
 from tests.builders import (
     CASES,

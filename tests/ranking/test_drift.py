@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.panes.store import HotCache
-from muntin.ranking.drift import DriftMeter, LastWindow
-from muntin.ranking.policy import Top
+from muntin.engine.store import HotCache
+from muntin.features.drift.meter import DriftMeter, LastWindow
+from muntin.features.ranking.policy import Top
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import Step, Stream, make_plan, row, sliding

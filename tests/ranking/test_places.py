@@ -10,12 +10,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine.table_stage import answer_table
+from muntin.features.ranking.merged import merged, ranked_schema
+from muntin.features.ranking.policy import Top
+from muntin.features.sampling.policy import Approximation
+from muntin.features.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL
 from muntin.plan import Plan
-from muntin.ranking.merged import merged, ranked_schema
-from muntin.ranking.policy import Top
-from muntin.sampling.policy import Approximation
-from muntin.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL
-from muntin.stages.table_stage import answer_table
 from tests import strategies
 from tests.builders import Step, Stream, make_plan, pack, row, sliding
 from tests.ranking.test_top import compared, sorted_windows, texts, told, window_of

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine.operators import time as time_family
+from muntin.engine.table_stage import answer_table
 from muntin.errors import MuntinError
-from muntin.families import time as time_family
+from muntin.features.ranking import merged as merging
+from muntin.features.ranking.merged import merged, ranked_schema
+from muntin.features.ranking.order import NEARLY_EQUAL, is_rounded, place_keys
+from muntin.features.ranking.policy import Top
 from muntin.plan import Plan
-from muntin.ranking import merged as merging
-from muntin.ranking.merged import merged, ranked_schema
-from muntin.ranking.order import NEARLY_EQUAL, is_rounded, place_keys
-from muntin.ranking.policy import Top
-from muntin.stages.table_stage import answer_table
 from muntin.windows import PaneWindow
 from tests import strategies
 from tests.builders import CASES, Step, Stream, bind, by_shard, make_plan, pack, plain, row, sliding

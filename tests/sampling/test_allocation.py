@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.sampling.allocation import congress, rounded_down
+from muntin.statistics.congress import congress, rounded_down
 
 WINDOWS = st.lists(st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30), min_size=1, max_size=5)
 

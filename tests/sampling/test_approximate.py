@@ -19,15 +19,15 @@ from scipy.stats import binom
 from muntin import plan as plan_module
 from muntin import windows as W
 from muntin.arrays import Float64Array
-from muntin.panes import store as store_module
+from muntin.engine import store as store_module
+from muntin.engine.map_stage import PaneStage
+from muntin.engine.table_stage import answer_table
+from muntin.features.sampling import pause
+from muntin.features.sampling.pause import Pause
+from muntin.features.sampling.policy import Approximation
+from muntin.features.sampling.samples import Samples
+from muntin.features.sampling.store import SampleStore
 from muntin.plan import Plan
-from muntin.sampling import pause
-from muntin.sampling.pause import Pause
-from muntin.sampling.policy import Approximation
-from muntin.sampling.samples import Samples
-from muntin.sampling.store import SampleStore
-from muntin.stages.pane_stage import PaneStage
-from muntin.stages.table_stage import answer_table
 from tests import builders, strategies
 from tests.builders import Found, Step, Stream, answer, make_plan, row, sliding, tiny
 from tests.naive import Row

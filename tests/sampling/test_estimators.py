@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from muntin.arrays import Float64Array
-from muntin.sampling import estimators
-from muntin.sampling.estimators import Interval
+from muntin.statistics import estimators
+from muntin.statistics.estimators import Interval
 
 Draw = Callable[[np.random.Generator, int], Float64Array]
 DATA: dict[str, Draw] = {

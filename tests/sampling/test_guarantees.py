@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from muntin.sampling.guarantees import rank_error, tuples_needed
+from muntin.statistics.guarantees import rank_error, tuples_needed
 
 
 def failures(n: int, size: int, probability: float, error: float, rounds: int, seed: int) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from muntin.arrays import Int64Array
-from muntin.sampling.priority import priorities
-from muntin.sampling.samples import EVERYTHING, Cuts, Samples
+from muntin.features.sampling.priority import priorities
+from muntin.features.sampling.samples import EVERYTHING, Cuts, Samples
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri, stdtrit
 
-from muntin.sampling.student import NODES, deviates
+from muntin.statistics.student import NODES, deviates
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99, 0.9999])

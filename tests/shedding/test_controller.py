@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from muntin.shedding.controller import Batch, next_rate
-from muntin.shedding.load import HostLoad
+from muntin.features.shedding.controller import Batch, next_rate
+from muntin.features.shedding.load import HostLoad
 
 TARGET = 2.0
 COST = 1 / 10_000
@@ -114,7 +114,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
+    monkeypatch.setattr("muntin.features.shedding.load.time.time", lambda: clock[0])
     assert HostLoad(QUERY, 0).rate(TARGET) == 0
     clock[0] += 20
     HostLoad(QUERY, 0).done(3_000_000, 500)
@@ -128,7 +128,7 @@ def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, mon
 
 def test_the_start_of_workers_is_no_overload(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("muntin.shedding.load.time.time", lambda: clock[0])
+    monkeypatch.setattr("muntin.features.shedding.load.time.time", lambda: clock[0])
     rates = []
     for batch, took in enumerate([9.0, 1.0, 1.0, 9.0, 1.0]):
         rates.append(HostLoad(QUERY, batch).rate(TARGET))
@@ -157,7 +157,7 @@ class Cluster:
         self.took: list[float] = []
         self.folders = [str(place / f"host-{number}") for number in range(hosts)]
         self._patch = monkeypatch
-        monkeypatch.setattr("muntin.shedding.load.time.time", lambda: self.clock)
+        monkeypatch.setattr("muntin.features.shedding.load.time.time", lambda: self.clock)
         for folder in self.folders:
             Path(folder).mkdir()
 

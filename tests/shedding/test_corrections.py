@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregates.partial import Count, FloatSum, IntegerSum
-from muntin.aggregates.rows import Rows
 from muntin.arrays import Float64Array, Runs, State, fold_runs
+from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
+from muntin.features.shedding.scaled import Asked, Kind, Scaled
+from muntin.features.shedding.strata import Strata, kept_by_concept, random_numbers
+from muntin.features.shedding.weighed import Estimates, Weighed
 from muntin.panes import packed
 from muntin.panes.table import PaneTable
+from muntin.partials.partial import Count, FloatSum, IntegerSum
+from muntin.partials.rows import Rows
 from muntin.plan import Plan
-from muntin.shedding.corrections import Correction, Missing, estimates, partials
-from muntin.shedding.scaled import Asked, Kind, Scaled
-from muntin.shedding.strata import Strata, kept_by_concept, random_numbers
-from muntin.shedding.weighed import Estimates, Weighed
 from tests import strategies
 from tests.builders import answer, make_plan, pack, row, sliding
 from tests.naive import Row

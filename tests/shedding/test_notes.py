@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muntin.features.shedding import load
+from muntin.features.shedding.load import HostLoad
+from muntin.features.shedding.notes import done_tasks, durations, how_long, started_batch
 from muntin.host import private
-from muntin.shedding import load
-from muntin.shedding.load import HostLoad
-from muntin.shedding.notes import done_tasks, durations, how_long, started_batch
 
 QUERY = "0123456789abcdef" * 2
 TARGET = 2.0

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.table_stage import answer_table
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.holistic.applied import Applied
+from muntin.holistic.contents import Held
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.plan import Plan
-from muntin.sampling.frequencies import missed_in_kept
-from muntin.sampling.guarantees import rank_error
-from muntin.shedding.policy import Method, Shedding
 from muntin.spark.metrics import Progress
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import answer_table
-from muntin.whole.applied import Applied
-from muntin.whole.held import Held
+from muntin.statistics.frequencies import missed_in_kept
+from muntin.statistics.guarantees import rank_error
 from tests import strategies
 from tests.builders import Stream, answer, by_shard, make_plan, pack, read, row, sliding
 from tests.naive import Row

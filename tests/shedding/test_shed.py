@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from muntin import MuntinError
 from muntin import windows as W
-from muntin.chunks.policy import NEVER_COMPRESSED, Compression
-from muntin.panes.store import HotCache
+from muntin.engine import map_stage as pane_stage
+from muntin.engine.map_stage import PaneStage
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.store import HotCache
+from muntin.engine.table_stage import answer_table
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.holistic import weighted
+from muntin.holistic.applied import Applied
+from muntin.holistic.contents import Held
+from muntin.holistic.frequent import TopK
+from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.plan import Plan
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Method, Shedding
-from muntin.stages import pane_stage
-from muntin.stages.pane_stage import PaneStage
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import answer_table
-from muntin.whole import weighted
-from muntin.whole.applied import Applied
-from muntin.whole.frequent import TopK
-from muntin.whole.held import Held
-from muntin.whole.quantiles import Quantiles
 from tests import naive, strategies
 from tests.builders import Step, Stream, answer, by_shard, make_plan, pack, read, row, sliding, tiny
 from tests.naive import Row

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 
 from muntin.arrays import Float64Array, State
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.features.shedding.weighed import WeighedSquares
+from muntin.holistic.contents import Held
+from muntin.holistic.frequent import most_frequent
 from muntin.panes.tuples import WEIGHT, Tuples
-from muntin.sampling.frequencies import missed_in_kept
-from muntin.shedding.policy import Method, Shedding
-from muntin.shedding.weighed import WeighedSquares
-from muntin.whole.frequent import most_frequent
-from muntin.whole.held import Held
+from muntin.statistics.frequencies import missed_in_kept
 from tests.builders import answer, make_plan, row, sliding
 from tests.shedding.test_weighed import Stratum, drawn, interval, strata
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregates.rows import Rows
 from muntin.arrays import Float64Array, Runs, State, fold_runs
-from muntin.shedding.scaled import Asked, Kind, Scaled
-from muntin.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
-from muntin.shedding.weighed import FIELDS, Weighed, WeighedSquares
+from muntin.features.shedding.scaled import Asked, Kind, Scaled
+from muntin.features.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
+from muntin.features.shedding.weighed import FIELDS, Weighed, WeighedSquares
+from muntin.partials.rows import Rows
 
 WEIGHED, WEIGHED_SQUARES = Weighed("counts", "x"), WeighedSquares("counts", "x")
 

@@ -15,7 +15,7 @@ import muntin
 from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.workers.policy import Wish
+from muntin.features.workers.policy import Wish
 from tests.spark.streams import Feed, assert_same, keyed, results, run
 
 SCHEMA = "t timestamp, k string, x double, n long"

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.arrays import expand
-from muntin.families import leaf_index
-from muntin.families import time as time_family
-from muntin.families.family import NEVER_MORE
-from muntin.families.leaf_index import LeafIndex
-from muntin.families.time import WindowAnswers, new_windows
+from muntin.engine import map_stage as pane_stage
+from muntin.engine.contents import WholeWindows
+from muntin.engine.operators import leaf_index
+from muntin.engine.operators import time as time_family
+from muntin.engine.operators.leaf_index import LeafIndex
+from muntin.engine.operators.operator import NEVER_MORE
+from muntin.engine.operators.time import WindowAnswers, new_windows
+from muntin.engine.table_stage import answer_table
 from muntin.panes.table import LeafSet, Leaves
 from muntin.plan import Plan
-from muntin.stages import pane_stage
-from muntin.stages.table_stage import answer_table
-from muntin.whole.windows import WholeWindows
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import (

@@ -15,16 +15,16 @@ from muntin import aggregates as A
 from muntin import windows as W
 from muntin.changes import changes
 from muntin.description import decode, encode
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.dealing import plan_of_worker
+from muntin.features.workers.policy import KEYED, Workers
+from muntin.holistic.applied import Applied
 from muntin.joins.multiplied import multiplied
 from muntin.joins.names import MARKS
 from muntin.joins.names import TIME as PAIR_TIME
 from muntin.joins.product import Origin, Product
 from muntin.plan import Plan
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Shedding
-from muntin.whole.applied import Applied
-from muntin.workers.dealing import plan_of_worker
-from muntin.workers.policy import KEYED, Workers
 from tests.builders import TIME
 from tests.joins import union
 

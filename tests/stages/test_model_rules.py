@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
+from muntin.engine import state as values
+from muntin.engine.operators import ordered
+from muntin.engine.store import HotCache
+from muntin.engine.table_stage import answer_table
 from muntin.errors import StateError
-from muntin.families import ordered
-from muntin.panes import values
-from muntin.panes.store import HotCache
-from muntin.stages.table_stage import answer_table
 from muntin.windows.slide_by import MOST_REPEATS
 from tests import builders, naive_models, strategies
 from tests.builders import Stream, answer, make_plan, pack, read, row, tiny, us

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.panes.store import HotCache, PaneStore, without_closed
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.store import HotCache, PaneStore, without_closed
+from muntin.engine.table_stage import answer_table
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.plan import Plan
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import answer_table
 from tests import builders, naive, naive_models, strategies
 from tests.builders import (
     CASES,

@@ -9,16 +9,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.engine import map_stage as pane_stage
+from muntin.engine.map_stage import PackedPanes, PaneStage
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.state import MemoryState
+from muntin.engine.store import HotCache, PaneStore
+from muntin.engine.table_stage import answer_table
+from muntin.engine.window_stage import WindowStage
 from muntin.panes import packed
-from muntin.panes.store import HotCache, PaneStore
 from muntin.panes.table import merge
-from muntin.panes.values import MemoryState
 from muntin.plan import Plan
-from muntin.stages import pane_stage
-from muntin.stages.pane_stage import PackedPanes, PaneStage
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import answer_table
-from muntin.stages.window_stage import WindowStage
 from tests import naive, strategies
 from tests.builders import (
     CASES,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from muntin import aggregates as A
-from muntin.aggregates.partial import Count, IntegerSum
-from muntin.families.layout import ROW_COUNT
+from muntin.engine.layout import ROW_COUNT
+from muntin.partials.partial import Count, IntegerSum
 from muntin.plan import Plan
 from tests.builders import TIME, TYPES, bind, make_plan, sliding
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.families import time as time_family
-from muntin.panes import store, table
-from muntin.panes.marks import Marks
-from muntin.panes.store import HotCache, PaneStore, without_closed
+from muntin.engine import map_stage as pane_stage
+from muntin.engine import store
+from muntin.engine.operators import time as time_family
+from muntin.engine.store import HotCache, PaneStore, without_closed
+from muntin.panes import table
 from muntin.panes.table import PaneTable
+from muntin.panes.watermarks import Marks
 from muntin.plan import Plan
-from muntin.stages import pane_stage
 from tests import naive, strategies
 from tests.builders import (
     CASES,

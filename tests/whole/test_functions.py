@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.holistic import frequent
+from muntin.holistic.collected import Collected
+from muntin.holistic.contents import Held
+from muntin.holistic.distinct import DistinctCount
+from muntin.holistic.frequent import Mode, TopK
+from muntin.holistic.function import Whole, spread
+from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import Tuples
-from muntin.whole import frequent
-from muntin.whole.collected import Collected
-from muntin.whole.distinct import DistinctCount
-from muntin.whole.frequent import Mode, TopK
-from muntin.whole.function import Whole, spread
-from muntin.whole.held import Held
-from muntin.whole.quantiles import Quantiles
 from tests import naive, strategies
 from tests.naive import Aggregation, Row
 

@@ -8,8 +8,8 @@ import pytest
 
 from muntin import MuntinError
 from muntin import windows as W
-from muntin.workers.choice import choose
-from muntin.workers.policy import Parallel, Workers
+from muntin.features.workers.choice import choose
+from muntin.features.workers.policy import Parallel, Workers
 
 TIME = W.sliding("1 minute", "1 second")
 COUNT = W.count(100, 10)

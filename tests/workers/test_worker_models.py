@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.table_stage import advance_table, answer_table
+from muntin.features.workers.collector import in_window_order
+from muntin.features.workers.jobs import Job
+from muntin.features.workers.policy import KEYED, Workers
+from muntin.holistic.applied import Applied
 from muntin.plan import Plan
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import advance_table, answer_table
-from muntin.whole.applied import Applied
-from muntin.workers.collector import in_window_order
-from muntin.workers.jobs import Job
-from muntin.workers.policy import KEYED, Workers
 from tests import strategies
 from tests.builders import TYPES as PLAIN_TYPES
 from tests.builders import Step, Stream, answer, by_shard, make_plan, pack, plan_of, read, row, sliding, tiny

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from muntin.aggregates.partial import Partial
 from muntin.arrays import State
 from muntin.checks import encodable
 from muntin.errors import MuntinError, suggest
 from muntin.expressions import Given, check_given, shown
+from muntin.partials.partial import Partial
 from muntin.type_names import spark_name
 from muntin.written import call
 
 if TYPE_CHECKING:
-    from muntin.sampling.estimated import Estimator
-    from muntin.shedding.scaled import Scaled
-    from muntin.whole.function import Whole
+    from muntin.holistic.function import Whole
 
 Types: TypeAlias = Mapping[str, pa.DataType]
 Dictionaries: TypeAlias = Mapping[str, pa.Array]
@@ -40,12 +38,10 @@ class Bound:
     result: pa.DataType
     lower: Lower
     whole: Whole | None = None
-    estimator: Estimator | None = None
-    """What a sample of the window says of it, if anything."""
-    own_estimate: bool = False
-    """Whether the user gave the estimator, and so wants it used wherever it is good enough."""
-    scaled: Scaled | None = None
-    """What it says where tuples were shed, if anything."""
+    aggregate: object = None
+    """The aggregate itself, with the columns that it reads: features find their estimators by its type."""
+    where: str | None = None
+    """The column that holds its filter."""
     written: str = ""
     """The aggregate as the user wrote it."""
 
@@ -93,6 +89,11 @@ class Aggregate(ABC):
     @abstractmethod
     def reading(self, names: Sequence[str]) -> Aggregate:
         """The same of columns with these names, which stand for its own, in their order."""
+
+    @property
+    def as_bound(self) -> Aggregate:
+        """The same without its filter, which Spark computes: a Spark column cannot go to the workers."""
+        return replace(self, where=None)
 
     @abstractmethod
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:

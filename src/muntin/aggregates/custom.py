@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, Types, Where, type_of
-from muntin.aggregates.decomposable import counted
-from muntin.aggregates.partial import Field, Partial
-from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
 from muntin.checks import flag
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, Given, check_given, shown
-from muntin.sampling.estimated import COUNT, CustomEstimator
-from muntin.shedding.scaled import Scaled
+from muntin.partials import values
+from muntin.partials.partial import Field, Partial
+from muntin.partials.rows import Rows
 from muntin.type_names import spark_name
 
 _RESULTS: dict[str, pa.DataType] = {
@@ -44,8 +41,6 @@ _RESULTS: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _SAMPLE = 4
-_AS_IT_IS = Scaled("as it is")
-"""Where tuples are shed, a custom aggregate sees the others; how to scale it back nobody but its user knows."""
 
 
 @dataclass(frozen=True)
@@ -223,13 +218,23 @@ class CustomAggregate(Aggregate):
         dtypes = tuple(column.dtype.str for column in state)
         kept = CustomPartial(where, self.inputs, shape, dtypes, self.order_free, self.lift, self.combine)
         lower = partial(_lower_custom, self.lower, shape, self.returns)
-        if self.estimate is None:
-            return Bound((kept,), self.returns, lower, scaled=_AS_IT_IS)
-        statistics = ((COUNT, counted(self.inputs[0], where)),)
-        estimator = CustomEstimator(statistics, self.inputs, where, self.estimate, self.returns, as_numpy)
-        made_up_columns = dict(zip(map(shown, self.inputs), made_up, strict=True))
-        _call("estimate", estimator.told, made_up_columns, 2 * _SAMPLE, 0.95)
-        return Bound((kept,), self.returns, lower, estimator=estimator, own_estimate=True, scaled=_AS_IT_IS)
+        if self.estimate is not None:
+            made_up_columns = dict(zip(map(shown, self.inputs), made_up, strict=True))
+            _call("estimate", estimated, self.estimate, made_up_columns, 2 * _SAMPLE, 0.95)
+        return Bound((kept,), self.returns, lower, aggregate=self.as_bound, where=where)
+
+
+def estimated(
+    estimate: Callable[..., Any], columns: Mapping[str, Array], size: int, confidence: float
+) -> tuple[Any, float, float, float]:
+    """What the user's own estimate says of one window: the value, its error, and between what the truth is."""
+    answer = estimate(columns, size, confidence)
+    if not isinstance(answer, tuple) or len(answer) not in (2, 4):
+        raise MuntinError(
+            f"estimate of a custom aggregate must return (value, error), or (value, error, low, high), got {answer!r}."
+        )
+    value, error, low, high = answer if len(answer) == 4 else (*answer, np.nan, np.nan)
+    return value, float(error), float(low), float(high)
 
 
 def _lower_custom(

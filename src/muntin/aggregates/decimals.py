@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import Dictionaries, overflow
-from muntin.aggregates.partial import ColumnPartial, Field, IntegerSum, carried, exact_sums
-from muntin.aggregates.rows import Rows
-from muntin.aggregates.values import units
 from muntin.arrays import BoolArray, Int64Array, Runs, State, any_true
 from muntin.expressions import shown
+from muntin.partials.partial import ColumnPartial, Field, IntegerSum, carried, exact_sums
+from muntin.partials.rows import Rows
+from muntin.partials.values import units
 
 MOST_DIGITS = 38
 """Of a decimal in Spark and in Arrow."""

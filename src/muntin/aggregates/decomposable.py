@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import decimals, values
+from muntin.aggregates import decimals
 from muntin.aggregates.aggregate import (
     Aggregate,
     Bound,
@@ -21,14 +21,12 @@ from muntin.aggregates.aggregate import (
     overflow,
     type_of,
 )
-from muntin.aggregates.least import Least, LeastCount, Place
-from muntin.aggregates.partial import Count, FloatSum, IntegerSum, Moments, Partial, as_numbers
 from muntin.arrays import Int64Array, State, all_true
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, Given, check_given, shown
-from muntin.sampling.estimated import COUNT, MEAN, VARIANCE, CountEstimator, MeanEstimator
-from muntin.shedding.scaled import Scaled
-from muntin.shedding.weighed import Weighed, WeighedSquares
+from muntin.partials import values
+from muntin.partials.least import Least, LeastCount, Place
+from muntin.partials.partial import Count, FloatSum, IntegerSum, Moments, Partial, as_numbers
 from muntin.type_names import spark_name
 
 
@@ -55,11 +53,7 @@ class CountAggregate(Aggregate):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         if self.column is not None:
             type_of(self.column, types)
-        scaled = Scaled("count", Weighed(where, self.column), counted=where is None and self.column is None)
-        bound = Bound((Count(where, self.column),), pa.int64(), _lower_count, scaled=scaled)
-        if where is None and self.column is None:
-            return bound  # the size of the window, which is always known
-        return replace(bound, estimator=CountEstimator(((COUNT, bound),), self.column, where))
+        return Bound((Count(where, self.column),), pa.int64(), _lower_count, aggregate=self.as_bound, where=where)
 
 
 def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -76,25 +70,22 @@ class SumAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         total = _total(self.column, types, where, "sum")
         kind, result, lower = types[self.column], pa.float64(), _lower_float_sum
-        integer = values.is_integer(kind)
-        if integer:
+        if values.is_integer(kind):
             result, lower = pa.int64(), partial(_lower_integer_sum, self.column)
         elif pa.types.is_decimal(kind):
             result = decimals.sum_type(kind)
             lower = partial(decimals.lower_sum, self.column, result)
-        estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=True, integer=integer)
-        scaled = Scaled("sum", Weighed(where, self.column))
-        return Bound((total, Count(where, self.column)), result, lower, estimator=estimator, scaled=scaled)
+        return Bound((total, Count(where, self.column)), result, lower, aggregate=self.as_bound, where=where)
 
 
-def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
-    """The running statistics of a column: how many values, their mean and their variance."""
-    moments = (Moments(where, column),)
-    return (
-        (COUNT, counted(column, where)),
-        (MEAN, Bound(moments, pa.float64(), _lower_moments_mean)),
-        (VARIANCE, Bound(moments, pa.float64(), partial(_lower_variance, False, False))),
-    )
+def mean_of_moments(column: str, where: str | None) -> Bound:
+    """The mean of a column, from the partial that its variance comes from."""
+    return Bound((Moments(where, column),), pa.float64(), _lower_moments_mean)
+
+
+def variance_of_moments(column: str, where: str | None) -> Bound:
+    """The variance of a column, of all of its values."""
+    return Bound((Moments(where, column),), pa.float64(), partial(_lower_variance, False, False))
 
 
 def counted(column: str, where: str | None) -> Bound:
@@ -143,10 +134,7 @@ class MeanAggregate(OfColumn):
         if pa.types.is_decimal(kind):
             result = decimals.mean_type(kind)
             lower = partial(decimals.lower_mean, self.column, result, result.scale - kind.scale)
-        estimator = MeanEstimator(_moments(self.column, where), self.column, where, total=False, integer=False)
-        scaled = Scaled("mean", Weighed(where, self.column))
-        partials = (total, Count(where, self.column))
-        return Bound(partials, result, lower, estimator=estimator, scaled=scaled)
+        return Bound((total, Count(where, self.column)), result, lower, aggregate=self.as_bound, where=where)
 
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -178,8 +166,7 @@ class VarianceAggregate(OfColumn):
                 "cast it first."
             )
         lower = partial(_lower_variance, self.sample, self.root)
-        scaled = Scaled("deviation" if self.root else "variance", WeighedSquares(where, self.column), self.sample)
-        return Bound((Moments(where, self.column),), pa.float64(), lower, scaled=scaled)
+        return Bound((Moments(where, self.column),), pa.float64(), lower, aggregate=self.as_bound, where=where)
 
 
 def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -205,8 +192,8 @@ class ExtremeAggregate(OfColumn):
         place = _place(self.column, kind, inverted=self.extreme in ("max", "last"))
         moment = Place(None, inverted=place.inverted)
         places = (place,) if self.extreme in ("min", "max") else (moment, place)
-        scaled = {"min": Scaled("least"), "max": Scaled("greatest")}.get(self.extreme)
-        return Bound((Least(where, places),), kind, partial(_lower_least, kind, place), scaled=scaled)
+        lower = partial(_lower_least, kind, place)
+        return Bound((Least(where, places),), kind, lower, aggregate=self.as_bound, where=where)
 
 
 def _place(column: str, kind: pa.DataType, inverted: bool = False) -> Place:

@@ -7,32 +7,25 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.aggregates.aggregate import Aggregate, Bound, Dictionaries, OfColumn, Types, Where, type_of
-from muntin.aggregates.decomposable import counted
 from muntin.arrays import State
 from muntin.checks import whole_number
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, Given, check_given, shown
-from muntin.sampling.estimated import COUNT, DistinctEstimator, Estimator, FrequencyEstimator, QuantileEstimator
+from muntin.holistic.collected import Collected
+from muntin.holistic.distinct import DistinctCount
+from muntin.holistic.frequent import Mode, TopK
+from muntin.holistic.function import Whole
+from muntin.holistic.quantiles import Quantiles
+from muntin.partials import values
 from muntin.type_names import spark_name
-from muntin.whole.collected import Collected
-from muntin.whole.distinct import DistinctCount
-from muntin.whole.frequent import Mode, TopK
-from muntin.whole.function import Whole
-from muntin.whole.quantiles import Quantiles
 
 MOST = (1 << 31) - 1
 """Values in a list."""
 
 
-def _bound(whole: Whole, result: pa.DataType, estimator: Estimator | None = None) -> Bound:
-    return Bound((), result, _not_lowered, whole, estimator)
-
-
-def _count(whole: Whole) -> tuple[tuple[str, Bound], ...]:
-    """How many values of the window count, which its panes know."""
-    return ((COUNT, counted(whole.column, whole.where)),)
+def _bound(aggregate: Aggregate, whole: Whole, result: pa.DataType) -> Bound:
+    return Bound((), result, _not_lowered, whole, aggregate.as_bound, whole.where)
 
 
 def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -62,7 +55,7 @@ class QuantileAggregate(OfColumn):
             )
         whole = Quantiles(self.column, where, self.probabilities, self.as_list)
         result = pa.list_(pa.float64()) if self.as_list else pa.float64()
-        return _bound(whole, result, QuantileEstimator(_count(whole), whole))
+        return _bound(self, whole, result)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +65,7 @@ class ModeAggregate(OfColumn):
         return "mode", {"column": self.column}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        mode = Mode(self.column, where)
-        estimator = FrequencyEstimator(_count(mode), mode, 1, as_list=False)
-        return _bound(mode, _orderable(self.column, types), estimator)
+        return _bound(self, Mode(self.column, where), _orderable(self.column, types))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,9 +93,7 @@ class CountDistinctAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         for column in self.columns:
             _orderable(column, types)
-        distinct = DistinctCount(self.column, where, self.others)
-        statistics = () if self.others else _count(distinct)
-        return _bound(distinct, pa.int64(), DistinctEstimator(statistics, distinct))
+        return _bound(self, DistinctCount(self.column, where, self.others), pa.int64())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +103,7 @@ class CollectAggregate(OfColumn):
         return "collect", {"column": self.column}
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        return _bound(Collected(self.column, where), pa.list_(type_of(self.column, types)))
+        return _bound(self, Collected(self.column, where), pa.list_(type_of(self.column, types)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,8 +117,7 @@ class TopKAggregate(OfColumn):
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
         item = _orderable(self.column, types)
         result = pa.list_(pa.struct([("item", item), ("count", pa.int64())]))
-        most = TopK(self.column, where, self.k)
-        return _bound(most, result, FrequencyEstimator(_count(most), most, self.k, as_list=True))
+        return _bound(self, TopK(self.column, where, self.k), result)
 
 
 def _orderable(column: str, types: Types) -> pa.DataType:

@@ -20,15 +20,15 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.bench.data_sets import BEGIN, TIME, DataSet
-from muntin.panes.store import HotCache, PaneStore
-from muntin.panes.values import MemoryState
+from muntin.engine.map_stage import PackedPanes, PaneStage
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.state import MemoryState
+from muntin.engine.store import HotCache, PaneStore
+from muntin.engine.window_stage import WindowStage
+from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.policy import Shedding
+from muntin.holistic.applied import Applied
 from muntin.plan import Plan
-from muntin.sampling.policy import Approximation
-from muntin.shedding.policy import Shedding
-from muntin.stages.pane_stage import PackedPanes, PaneStage
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.window_stage import WindowStage
-from muntin.whole.applied import Applied
 
 ANSWER = "answer"
 SHARD = 0

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from muntin.arrays import Array, Int64Array
 from muntin.durations import describe
-from muntin.stages.pane_stage import shard_of
+from muntin.engine.map_stage import shard_of
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
 """Beside the project."""

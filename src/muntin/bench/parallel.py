@@ -26,7 +26,7 @@ from muntin.bench.parallel_runs import Run, Setting, measure
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.steady import write_tables
-from muntin.workers.policy import Model
+from muntin.features.workers.policy import Model
 
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 RATE = 200_000

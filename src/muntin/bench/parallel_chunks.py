@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from muntin.features.workers.policy import KEYED, Workers
 from muntin.plan import Plan
 from muntin.query import Query
-from muntin.workers.policy import KEYED, Workers
 
 
 @dataclass(frozen=True)

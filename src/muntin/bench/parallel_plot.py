@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 from muntin.bench.parallel_records import AUTOMATIC
 from muntin.bench.parallel_runs import Run
-from muntin.workers.policy import Model
+from muntin.features.workers.policy import Model
 
 ACTIVE, AGNOSTIC, OTHER = "#c8553d", "#0b6e4f", "#888888"
 INK: Mapping[Model, str] = {"active": ACTIVE, "agnostic": AGNOSTIC, "keyed": OTHER}

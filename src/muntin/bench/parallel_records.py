@@ -7,7 +7,7 @@ from math import ceil
 
 from muntin.bench.parallel_runs import Run
 from muntin.bench.report import Record, ms
-from muntin.workers.policy import Model
+from muntin.features.workers.policy import Model
 
 TWO_BY_ONE, AGNOSTIC_BY_ACTIVE, UNDER_SKEW = 1.8, 0.95, 1.2
 AUTOMATIC = 0

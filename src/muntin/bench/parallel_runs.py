@@ -19,8 +19,8 @@ from muntin.bench.parallel_chunks import with_static_chunks
 from muntin.bench.parallel_fit import SCHEMA, Fit, last
 from muntin.bench.running import Running
 from muntin.bench.steady import stream
+from muntin.features.workers.policy import Wish
 from muntin.spark.session import PARTITIONS
-from muntin.workers.policy import Wish
 
 DELAY = "10 milliseconds"
 CALLS = "calls"

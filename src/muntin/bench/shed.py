@@ -34,7 +34,7 @@ from muntin.bench.shed_overload import capacity, drive
 from muntin.bench.shed_plot import Picture, draw
 from muntin.bench.shed_records import Closing, Goals, OnSpark
 from muntin.bench.steady import write_tables
-from muntin.whole.applied import Applied
+from muntin.holistic.applied import Applied
 
 FIT = Applied(Fit(degree=3, rounds=5), SCHEMA, ("time", "value"), "arrow")
 TARGET_LATENCY = 2

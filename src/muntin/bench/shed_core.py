@@ -16,9 +16,9 @@ from muntin import aggregates as A
 from muntin.arrays import Float64Array
 from muntin.bench.core import ANSWER, Ran, plan_of, replay
 from muntin.bench.data_sets import DataSet
-from muntin.shedding.policy import Method, Shedding
-from muntin.stages.pane_stage import PaneStage
-from muntin.whole.applied import Applied
+from muntin.engine.map_stage import PaneStage
+from muntin.features.shedding.policy import Method, Shedding
+from muntin.holistic.applied import Applied
 
 MEAN = A.mean("value")
 CONFIDENCE = 0.95

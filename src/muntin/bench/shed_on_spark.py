@@ -19,7 +19,7 @@ from muntin.bench.data_sets import MINUTE, TIME, DataSet, zipf_keys
 from muntin.bench.shed_core import AT, MEAN
 from muntin.bench.steady import EPOCH, stream
 from muntin.durations import describe
-from muntin.shedding.policy import Method
+from muntin.features.shedding.policy import Method
 
 SPARK_WARM_UP, SPARK_BATCHES = 2, 5
 """Batches that do not count, and all of them."""

@@ -14,7 +14,7 @@ from muntin.bench.shed_core import AT, Compared, Drift, Shed
 from muntin.bench.shed_overload import Driven, Seen
 from muntin.bench.steady import Measured
 from muntin.durations import describe
-from muntin.shedding.policy import Method
+from muntin.features.shedding.policy import Method
 
 FAR_BETTER, SMALL = 0.1, 0.1
 """At `AT`, with many rare groups: the error beside that of uniform shedding, and the error itself."""

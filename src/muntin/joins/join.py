@@ -15,6 +15,7 @@ from muntin.aggregates.decomposable import CountAggregate
 from muntin.checks import encodable
 from muntin.errors import MuntinError
 from muntin.expressions import Given
+from muntin.features.sampling.plan import HIDDEN
 from muntin.inputs import column_names
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
@@ -23,7 +24,6 @@ from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.sides import Condition, JoinedAggregate, Side
 from muntin.panes.tuples import WEIGHT
 from muntin.query import RESERVED, LatePolicy, Query, check_named
-from muntin.sampling.plan import HIDDEN
 from muntin.shown import join_shown, rows_shown
 from muntin.windows import PaneWindow
 

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
-from muntin.aggregates.partial import sums
-from muntin.aggregates.rows import Rows
 from muntin.arrays import Array, Float64Array, Int64Array, Runs, State, run_starts, stable_order
+from muntin.features.sampling.quality import EXACT, Told
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.scaled import Asked, Scaled
+from muntin.features.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
 from muntin.joins.names import PLACES, SIDES, WEIGHTS, Which, other
 from muntin.panes import keys as key_codes
-from muntin.sampling.estimators import Interval
-from muntin.sampling.quality import EXACT, Told
-from muntin.shedding.policy import Shedding
-from muntin.shedding.scaled import Asked, Scaled
-from muntin.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
+from muntin.partials import values
+from muntin.partials.partial import sums
+from muntin.partials.rows import Rows
+from muntin.statistics.estimators import Interval
 
 _ALIKE = 1e-20
 """Of the square of a sum: variances of that sum that are no larger are those of rounding."""

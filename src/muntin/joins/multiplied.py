@@ -28,16 +28,17 @@ from muntin.aggregates.decomposable import (
     VarianceAggregate,
 )
 from muntin.aggregates.holistic import CollectAggregate
-from muntin.aggregates.partial import Count
 from muntin.arrays import Int64Array, State
 from muntin.expressions import shown
+from muntin.features.shedding.registry import scaled_of
+from muntin.features.shedding.scaled import Scaled
+from muntin.features.shedding.weighed import Weighed
+from muntin.holistic.contents import Held
+from muntin.holistic.frequent import TopK
+from muntin.holistic.function import Whole, spread
+from muntin.holistic.quantiles import Quantiles
 from muntin.joins.names import MARKS
-from muntin.shedding.scaled import Scaled
-from muntin.shedding.weighed import Weighed
-from muntin.whole.frequent import TopK
-from muntin.whole.function import Whole, spread
-from muntin.whole.held import Held
-from muntin.whole.quantiles import Quantiles
+from muntin.partials.partial import Count
 
 
 def why_not(aggregate: Aggregate) -> str | None:
@@ -67,16 +68,29 @@ def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, ti
     inner = aggregate.bind(types, where, time)
     if inner.whole is not None:
         repeated = Repeated(inner.whole.column, inner.whole.where, inner.whole, partners)
-        return replace(inner, whole=repeated, estimator=None)
+        return replace(inner, whole=repeated, aggregate=None)
     lower = partial(_lowered(aggregate, inner.result), inner.lower)
-    scaled = None if inner.scaled is None else _scaled(aggregate, inner.scaled, where, partners)
-    return Bound((*inner.partials, Count(partners, None)), inner.result, lower, scaled=scaled)
+    partials = (*inner.partials, Count(partners, None))
+    return Bound(partials, inner.result, lower, aggregate=Multiplied(aggregate, partners), where=where)
 
 
-def _scaled(aggregate: Aggregate, inner: Scaled, where: str, partners: str) -> Scaled:
+@dataclass(frozen=True)
+class Multiplied:
+    """An aggregate of one side's tuples, each of which counts once for all of its partners."""
+
+    aggregate: Aggregate
+    partners: str
+
+
+@scaled_of.register
+def _(multiplied: Multiplied, bound: Bound) -> Scaled | None:
     """Where tuples of both sides are shed. Each side's are strata of their own, so that how many are of a side is
     known; how many of those fulfil a condition is an estimate.
     """
+    aggregate, partners, where = multiplied.aggregate, multiplied.partners, bound.where
+    inner = scaled_of(aggregate, bound)
+    if inner is None:
+        return None
     if isinstance(aggregate, VarianceAggregate):
         return replace(inner, sample=False)  # of very many pairs: one more or less does not matter
     if not isinstance(aggregate, CountAggregate | SumAggregate):

@@ -15,21 +15,21 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.arrays import BoolArray
+from muntin.engine.ingest import absorb
+from muntin.engine.map_stage import PaneStage
+from muntin.engine.table_stage import ALL_TIMES
+from muntin.engine.window_stage import answers, whole_windows
+from muntin.features.sampling.quality import QualityFields, patched, quality_type
+from muntin.features.shedding.plan import check
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.weighed import Weighed
+from muntin.features.shedding.windows import tell_interval, typed
 from muntin.joins.kept_pairs import KeptPairs, interval_of
 from muntin.joins.names import PLACES, TIME, WEIGHTS
 from muntin.panes import keys as key_codes
 from muntin.panes.table import PaneTable, key_columns, merge
 from muntin.panes.tuples import WEIGHT
 from muntin.plan import Plan
-from muntin.sampling.quality import QualityFields, patched, quality_type
-from muntin.shedding.plan import check
-from muntin.shedding.policy import Shedding
-from muntin.shedding.weighed import Weighed
-from muntin.shedding.windows import tell_interval, typed
-from muntin.stages.pane_stage import PaneStage
-from muntin.stages.table_stage import ALL_TIMES
-from muntin.stages.taken import absorb
-from muntin.stages.window_stage import answers, whole_windows
 from muntin.windows import PaneWindow, TimeWindow
 
 NUMBER = "window_id"
@@ -135,7 +135,7 @@ class OverPairs:
     @cached_property
     def _measures(self) -> tuple[Weighed, ...]:
         """What is estimated of all pairs."""
-        scaled = (output.bound.scaled for output in self.plan.outputs)
+        scaled = self.plan.scaled.values()
         return tuple(dict.fromkeys(each.weighed for each in scaled if each is not None and each.weighed is not None))
 
     def _answered(self, lifted: Sequence[_Lifted]) -> Iterator[pa.RecordBatch]:
@@ -166,7 +166,7 @@ class OverPairs:
             of_all = kept.estimates(number, self.shedding.by_chance)
             estimates[measure] = {name: field[of_shed] for name, field in of_all.items()}
         for output in self.plan.outputs:
-            scaled, of_kept = output.bound.scaled, found[output.name].take(pa.array(shed))
+            scaled, of_kept = self.plan.scaled[output.name], found[output.name].take(pa.array(shed))
             interval = None
             if scaled is not None and scaled.weighed is not None:
                 interval = interval_of(scaled, estimates[scaled.weighed], asked)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.arrays import Array, Int64Array, UInt64Array
 from muntin.errors import MuntinError
+from muntin.partials import values
 from muntin.type_names import spark_name
 
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.arrays import Array
 from muntin.errors import StateError
 from muntin.panes.integers import Distances, is_shortened, restored, shortened
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
+from muntin.partials import values
 
 FORMAT_VERSION = 4
 """Since version 2 chunks share values of the state; since version 3 equal counts of leaves are written once; since

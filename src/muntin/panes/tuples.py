@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates import values
 from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, all_true, any_true, is_sorted
+from muntin.partials import values
 
 MEMBERSHIP = "__muntin_families"
 """Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""

@@ -10,9 +10,11 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from muntin.engine.map_stage import AHEAD
+from muntin.features.ranking.merged import ranked_schema
+from muntin.features.workers.policy import Workers
 from muntin.plan import Plan
 from muntin.query import Query
-from muntin.ranking.merged import ranked_schema
 from muntin.spark import local_files, session
 from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
@@ -25,8 +27,6 @@ from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.worker_check import check_workers
 from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
-from muntin.stages.pane_stage import AHEAD
-from muntin.workers.policy import Workers
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:

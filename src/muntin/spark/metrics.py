@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from muntin.chunks.policy import describe_size
 from muntin.durations import describe
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.store import Totals
 from muntin.errors import MuntinError, MuntinWarning
-from muntin.panes.store import Totals
-from muntin.stages.shard_metrics import ShardMetrics
+from muntin.features.compression.policy import describe_size
 
 OBSERVATION = "muntin"
 RECENT = 10

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T
 
+from muntin.engine.map_stage import NO_TIME, PackedPanes, PaneStage
+from muntin.features.shedding.load import HostLoad
+from muntin.features.shedding.shedder import Shedder
 from muntin.plan import Plan
-from muntin.shedding.load import HostLoad
-from muntin.shedding.shedder import Shedder
 from muntin.spark.memory import keep_freed_memory
-from muntin.stages.pane_stage import NO_TIME, PackedPanes, PaneStage
 
 PACKED = T.StructType(
     [

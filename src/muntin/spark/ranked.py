@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from muntin.features.ranking.merged import merged
 from muntin.plan import Plan
-from muntin.ranking.merged import merged
 from muntin.spark.window_stage import MOST_ROWS, unpacked
 
 

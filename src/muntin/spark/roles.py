@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from muntin.families.layout import ROW_COUNT
+from muntin.engine.layout import ROW_COUNT
 from muntin.plan import Plan
 from muntin.spark.types import schema_to_spark
 from muntin.windows import PaneWindow

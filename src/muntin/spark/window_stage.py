@@ -10,21 +10,21 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from muntin.engine.described import other_shards
+from muntin.engine.map_stage import PackedPanes
+from muntin.engine.metrics import ShardMetrics
+from muntin.engine.store import Header, HotCache, PaneStore
+from muntin.engine.table_stage import advance_table
+from muntin.engine.window_stage import WindowStage
 from muntin.errors import StateError
-from muntin.panes.described import other_shards
-from muntin.panes.store import Header, HotCache, PaneStore
+from muntin.features.workers.dealing import plan_of_worker
+from muntin.features.workers.jobs import Job
 from muntin.plan import Plan
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import keep_freed_memory
 from muntin.spark.metrics import metric_fields, metric_values
 from muntin.spark.pane_stage import host_load
 from muntin.spark.shards import shard_ids
-from muntin.stages.pane_stage import PackedPanes
-from muntin.stages.shard_metrics import ShardMetrics
-from muntin.stages.table_stage import advance_table
-from muntin.stages.window_stage import WindowStage
-from muntin.workers.dealing import plan_of_worker
-from muntin.workers.jobs import Job
 
 STAGED = T.StructType(
     [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType()), *metric_fields()]

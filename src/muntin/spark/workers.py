@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from muntin.features.workers.collector import in_window_order
+from muntin.features.workers.jobs import done
 from muntin.plan import Plan
 from muntin.spark.memory import keep_freed_memory
 from muntin.spark.pane_stage import host_load
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
-from muntin.workers.collector import in_window_order
-from muntin.workers.jobs import done
 
 Map: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

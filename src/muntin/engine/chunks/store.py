@@ -1,0 +1,314 @@
+"""The chunks of one shard (paper 004's chunk buffer), and what becomes of them with age (paper 000's A_C).
+
+A chunk holds the tuples of a stretch of event time, sorted by (key, time), and is never changed. It is written once
+the stretch is complete, and deleted once the last window over it has closed. Tuples that come later, and tuples of
+windows that do not go by time, make pieces: small chunks, of which `FANOUT` are folded into one until that is large.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import BoolArray, Int64Array, run_starts, stable_order
+from muntin.engine.chunks.bundles import Bundles, Place
+from muntin.engine.state import StateValues
+from muntin.errors import MuntinError
+from muntin.features.compression.policy import describe_size
+from muntin.panes import keys as key_codes
+from muntin.panes import packed
+from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.tuples import by_code
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+FANOUT = 8
+LARGE = 1 << 16
+"""A piece of so many tuples is not folded any more."""
+ROOM = 0.9
+"""The share of the limit below which chunks that were left to the state come back into memory."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    name: str
+    first: int
+    """The event time of its first tuple."""
+    last: int
+    """The event time of its last tuple: when it was last updated, as far as event time goes."""
+    tuples: int
+    raw: int
+    """Its bytes as they are."""
+    size: int
+    """Its bytes in the state."""
+    compressed: bool
+    tier: int | None
+    """How often a piece has been folded; None for a chunk that is final."""
+    value: str = ""
+    """The value of the state that it shares with others; nothing if it has one of its own, under its name."""
+    value_size: int = 0
+    at: int = 0
+    """Where in that it begins."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.value, self.value_size, self.at) if self.value else Place(self.name, self.size, None)
+
+    def placed(self, place: Place) -> Chunk:
+        return self if place.at is None else replace(self, value=place.value, value_size=place.size, at=place.at)
+
+
+class ChunkStore:
+    """The chunks of one shard, for one batch."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: StateValues,
+        resident: dict[str, bytes],
+        chunks: Sequence[Chunk],
+        settled: int,
+        hold: bool = True,
+    ) -> None:
+        """`settled` is up to where tuples are settled: what the age of a chunk is counted from.
+
+        Without `hold` new chunks go to the state alone, until some window needs them.
+        """
+        self._plan = plan
+        self._resident = resident
+        self._policy = plan.compression
+        self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
+        self._bundles = Bundles(values, ((chunk.name, chunk.place) for chunk in chunks), self._limit)
+        self._settled = settled
+        self._holds = hold
+        self.chunks = list(chunks)
+        """Oldest first."""
+        self.compressions = 0
+        self.decompressions = 0
+        for name in resident.keys() - {chunk.name for chunk in chunks}:  # of a batch that failed, or of long ago
+            del resident[name]
+
+    @property
+    def limit(self) -> int | None:
+        """The bytes that this shard may keep in memory, if there is a limit."""
+        return self._limit
+
+    @property
+    def resident_bytes(self) -> int:
+        return sum(map(len, self._resident.values()))
+
+    @property
+    def state_bytes(self) -> int:
+        """What the chunks take in the state."""
+        return self._bundles.nbytes
+
+    def is_resident(self, chunk: Chunk) -> bool:
+        return chunk.name in self._resident
+
+    def overlapping(self, first: int, last: int) -> list[Chunk]:
+        """Those with tuples between the two times."""
+        return [chunk for chunk in self.chunks if chunk.last >= first and chunk.first <= last]
+
+    def open(self, chunk: Chunk) -> PaneTable:
+        """The keys and the tuples of a chunk."""
+        self.decompressions += chunk.compressed
+        return packed.unpack_chunk(self._plan.layout, self._bytes(chunk))
+
+    def _bytes(self, chunk: Chunk) -> bytes:
+        value = self._resident.get(chunk.name)
+        if value is None:
+            value = self._bundles.read(chunk.name, chunk.size)
+            if self._limit is None or self.resident_bytes + chunk.size <= ROOM * self._limit:
+                self._resident[chunk.name] = value
+        return value
+
+    def add(self, table: PaneTable, already: int, in_pieces: bool = False) -> None:
+        """Take over the tuples of a table as chunks; those before `already` come late, behind their chunk.
+
+        All of them are `in_pieces` where they are written as they come.
+        """
+        tuples = table.tuples
+        if tuples is None or not len(tuples):
+            return
+        order = tuples.order()
+        length = self._plan.chunk_length
+        time = tuples.time[order]
+        if length is None:
+            self._add(table, order, tier=0)
+            return
+        if in_pieces:  # of which no window needs a part
+            stretch = (time - self._plan.grid.offset) // length
+        else:
+            stretch = np.where(time < already, -1, (time - already) // length)
+        by_stretch = np.argsort(stretch, kind="stable")
+        order, stretch = order[by_stretch], stretch[by_stretch]
+        starts = run_starts(stretch)
+        for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=True):
+            is_piece = in_pieces or stretch[begin] < 0
+            self._add(table, order[begin:end], tier=0 if is_piece else None)
+
+    def _add(self, table: PaneTable, order: Int64Array, tier: int | None) -> None:
+        assert table.tuples is not None
+        self._write(replace(table, tuples=table.tuples.take(order)), tier)
+        if tier is not None:
+            self._fold()
+
+    def _write(self, table: PaneTable, tier: int | None) -> None:
+        layout = self._plan.layout
+        no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
+        # The keys of its tuples alone, not those of leaves.
+        table = compacted(layout, PaneTable(table.keys, no_leaves, {}, table.tuples), slack=0)
+        table = _by_key(table)
+        tuples = table.tuples
+        assert tuples is not None
+        value = packed.pack_chunk(table, None)
+        if self._limit is not None and tier is not None and FANOUT * len(value) > self._limit:
+            if len(value) > self._limit and len(tuples) > 1:
+                for half in np.array_split(np.arange(len(tuples)), 2):
+                    self._write(replace(table, tuples=tuples.take(half)), tier)
+                return
+            tier = None  # folded, it would be too large
+        if self._limit is not None and len(value) > self._limit:
+            raise MuntinError(
+                f"One chunk of {len(tuples):,} tuples takes {describe_size(len(value))}, more than the "
+                f"{describe_size(self._limit)} that memory= leaves to each shard, of which there are "
+                f"{len(self._plan.shards)}; name more memory, or use windows with a shorter slide."
+            )
+        if tier is not None and len(tuples) >= LARGE:
+            tier = None
+        chunk = Chunk(
+            name=f"chunk-{uuid.uuid4().hex}",
+            first=int(tuples.time.min()),
+            last=int(tuples.time.max()),
+            tuples=len(tuples),
+            raw=len(value),
+            size=len(value),
+            compressed=False,
+            tier=tier,
+        )
+        if self._is_old(chunk):
+            chunk, value = self._compressed(chunk, table)
+        self._put(chunk, value)
+
+    def _put(self, chunk: Chunk, value: bytes) -> None:
+        self._bundles.add(chunk.name, value, alone=chunk.tier is not None)
+        if self._holds:
+            self._resident[chunk.name] = value
+        insort(self.chunks, chunk, key=lambda each: (each.last, each.first, each.name))
+
+    def _compressed(self, chunk: Chunk, table: PaneTable) -> tuple[Chunk, bytes]:
+        value = packed.pack_chunk(table, self._policy.make_codec())
+        self.compressions += 1
+        # Other bytes, another name: copies of the old ones may be about.
+        return replace(chunk, name=f"chunk-{uuid.uuid4().hex}", size=len(value), compressed=True), value
+
+    def _fold(self) -> None:
+        """Fold pieces while there are `FANOUT` of one tier."""
+        while True:
+            alike: dict[tuple[int, int], list[Chunk]] = {}
+            for chunk in self.chunks:
+                if chunk.tier is not None:
+                    alike.setdefault((chunk.tier, self._stretch(chunk)), []).append(chunk)
+            full = next(((tier, pieces) for (tier, _), pieces in alike.items() if len(pieces) >= FANOUT), None)
+            if full is None:
+                return
+            tier, pieces = full
+            self.rewrite(pieces, tier=tier + 1)
+
+    def _stretch(self, chunk: Chunk) -> int:
+        """Pieces of different stretches stay apart, where all tuples come as pieces."""
+        length = self._plan.chunk_length
+        if length is None or not self._plan.samples:
+            return 0
+        return (chunk.first - self._plan.grid.offset) // length
+
+    def rewrite(
+        self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None
+    ) -> None:
+        """One chunk instead of several, of all their tuples or of those that some window still needs."""
+        tables = []
+        for chunk in chunks:
+            table = self.open(chunk)
+            tables.append(table if keep is None else table.only(keep(table)))
+        self.drop(chunks)
+        merged = merge(self._plan.layout, tables)
+        if merged.tuples is not None and len(merged.tuples):
+            self._write(replace(merged, tuples=merged.tuples.in_order()), tier)
+
+    def drop(self, chunks: Iterable[Chunk]) -> None:
+        dropped = {chunk.name for chunk in chunks}
+        for chunk in self.chunks:
+            if chunk.name in dropped:
+                self._bundles.drop(chunk.name)
+                self._resident.pop(chunk.name, None)
+        self.chunks = [chunk for chunk in self.chunks if chunk.name not in dropped]
+
+    def age(self) -> None:
+        """Compress the chunks that were not updated for the time D; old before fresh."""
+        for chunk in self._hot():
+            if not self._is_old(chunk):
+                break
+            self._compress(chunk)
+
+    def _is_old(self, chunk: Chunk) -> bool:
+        return self._policy.after is not None and self._settled - chunk.last >= self._policy.after
+
+    def stay_within_limit(self, others: int) -> None:
+        """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
+
+        First the oldest chunks are compressed; once all of them are, the oldest are left to the state alone. Chunks
+        disappear from the old end as windows close, so with less load fresh ones stay as they are again.
+        """
+        if self._limit is None:
+            return
+        for chunk in self._hot():
+            if self.resident_bytes + others <= self._limit:
+                return
+            self._compress(chunk)
+        for chunk in self.chunks:
+            if self.resident_bytes + others <= self._limit:
+                return
+            self._resident.pop(chunk.name, None)
+
+    def commit(self) -> tuple[Chunk, ...]:
+        """The chunks, all of them written."""
+        self._bundles.write()
+        return tuple(chunk.placed(self._bundles.place(chunk.name)) for chunk in self.chunks)
+
+    def leave_to_state(self) -> None:
+        """Keep nothing in memory."""
+        self._resident.clear()
+
+    def found_after(self) -> int:
+        """D as it stands: the age of the youngest compressed chunk, in microseconds; 0 if none is compressed."""
+        youngest = max((chunk.last for chunk in self.chunks if chunk.compressed), default=self._settled)
+        return max(0, self._settled - youngest)
+
+    def _hot(self) -> Iterator[Chunk]:
+        """Those that are not compressed, oldest first."""
+        yield from [chunk for chunk in self.chunks if not chunk.compressed]
+
+    def _compress(self, chunk: Chunk) -> None:
+        compressed, value = self._compressed(chunk, self.open(chunk))
+        self.drop([chunk])
+        self._put(compressed, value)
+
+
+def _by_key(table: PaneTable) -> PaneTable:
+    """The keys in their own order, where they have one: neighbours are close then. The tuples stay in order."""
+    ranks = [key_codes.ranks(column) for column in table.keys.columns]
+    present = [rank for rank in ranks if rank is not None]
+    if len(present) < len(ranks) or table.tuples is None:
+        return table
+    order = stable_order(*reversed(present))
+    codes = np.empty(len(order), dtype=np.int64)
+    codes[order] = np.arange(len(order))
+    tuples = table.tuples.recoded(codes)
+    return replace(table, keys=table.keys.take(pa.array(order)), tuples=tuples.take(by_code(tuples.key)))

@@ -1,0 +1,64 @@
+"""The description of the query in the state of a shard: written once, read when another query finds it."""
+
+from __future__ import annotations
+
+from muntin.changes import changes
+from muntin.description import Description, decode, encode
+from muntin.engine.state import StateBackend
+from muntin.errors import StateError
+from muntin.fingerprint import digest
+from muntin.panes.packed import Kind, seal, unseal
+from muntin.plan import Plan
+
+_REMEDY = "Restore the query, or start it with a new checkpoint location."
+
+
+def describe(plan: Plan, backend: StateBackend, described: str) -> str:
+    """The digest of the description, which is written where there is none yet, or another one.
+
+    What the state means is the same then, but names and texts may have changed.
+    """
+    body = encode(plan.description)
+    found = digest(body.decode())
+    if found != described:
+        backend.write_description(seal(Kind.DESCRIPTION, body))
+    return found
+
+
+def other_query(plan: Plan, backend: StateBackend) -> StateError:
+    """The error for a query whose state means something else than what is there."""
+    made_by = _read(backend)
+    if made_by is None:
+        return StateError(
+            "The checkpoint was made by a query with other windows, keys, columns or aggregates, so its panes "
+            f"mean something else. {_REMEDY}"
+        )
+    found = changes(made_by, plan.description)
+    if not found:
+        return StateError(
+            "The checkpoint was made by a query whose panes mean something else, though its windows, keys, columns and "
+            f"aggregates look the same; another version of Muntin may have made it. {_REMEDY}"
+        )
+    return StateError(
+        "The checkpoint was made by another query, so its panes mean something else. What differs: "
+        f"{'; '.join(found)}. {_REMEDY}"
+    )
+
+
+def other_shards(before: int, now: int) -> StateError:
+    return StateError(
+        f"The checkpoint was made with {before} shards, and the query now has {now}. Set "
+        f"spark.sql.shuffle.partitions, or the workers of .parallel(), back to {before}, or start with a new "
+        "checkpoint location."
+    )
+
+
+def _read(backend: StateBackend) -> Description | None:
+    """None if there is none, or none that can be read: it only makes the message better."""
+    value = backend.read_description()
+    if value is None:
+        return None
+    try:
+        return decode(bytes(unseal(Kind.DESCRIPTION, value)))
+    except (StateError, ValueError):
+        return None

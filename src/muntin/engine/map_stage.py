@@ -1,0 +1,423 @@
+"""The pane stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
+
+Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane). Windows
+that depend on the tuples themselves get the tuples, with the columns that the query reads and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
+from muntin.features.shedding.shedder import Shedder
+from muntin.features.shedding.strata import Strata
+from muntin.features.workers.dealing import deal_out
+from muntin.panes import keys, packed
+from muntin.panes.grid import PaneGrid, last_ends
+from muntin.panes.table import (
+    LeafSet,
+    Leaves,
+    PaneTable,
+    arranged,
+    key_batch,
+    key_columns,
+    merge,
+)
+from muntin.panes.tuples import MEMBERSHIP, WEIGHT, Tuples, by_code
+from muntin.partials.rows import Rows
+from muntin.plan import Plan
+from muntin.windows import PaneWindow
+from muntin.windows.model import NEVER
+
+AHEAD = "__muntin_ahead"
+"""The column, if there is one, that says which rows are too far ahead of the clock. Spark computes it."""
+FLUSH_LEAVES = 1_000_000
+"""How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
+NO_TIME = -62_135_596_800_000_000
+"""The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
+GATHERED_ROWS = 1 << 20
+"""Where tuples are shed, the groups of so many are counted together, and shed together."""
+DENSE_GROUPS = 1 << 16
+"""A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
+
+
+@dataclass(frozen=True)
+class PackedPanes:
+    """What one task sends to one shard."""
+
+    shard: int
+    rows: int
+    bad_rows: int
+    outside_rows: int
+    panes: bytes | None
+    late_candidates: bytes | None
+    """Whole rows, for the window stage to emit those that turn out to be late."""
+    latest: int = NO_TIME
+    """The latest event time that the task has seen, in microseconds."""
+    shed_rows: int = 0
+    """How many of the rows were shed."""
+    shed_rate: int = 0
+    """The share that was to be shed, in millionths."""
+    load: bytes | None = None
+    """What the host of the task tells the others, where the rate is found from a latency."""
+    ahead_rows: int = 0
+    """How many of the bad rows are too far ahead of the clock."""
+    ahead: bytes | None = None
+    """Those rows themselves, if they are to be emitted."""
+
+    @property
+    def latest_time(self) -> int:
+        """The same as a time: what Spark's watermark follows."""
+        return self.latest
+
+
+@dataclass
+class _Held:
+    """What a task has gathered and not sent yet."""
+
+    tables: list[PaneTable] = field(default_factory=list)
+    late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    ahead: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    bad_rows: int = 0
+    ahead_rows: int = 0
+    outside_rows: int = 0
+    latest: int = NO_TIME
+
+
+class PaneStage:
+    def __init__(self, plan: Plan, shedder: Shedder | None = None) -> None:
+        self._plan = plan
+        self._shedder = Shedder(plan.shedding) if shedder is None and plan.shedding is not None else shedder
+        # Only where every window slides by more than its size can a tuple fall between all of them.
+        self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
+        held = _Held()
+        for batch in _gathered(batches) if self._shedder is not None and self._shedder.sheds else batches:
+            self._gather(batch, held)
+            if sum(table.size for table in held.tables) > FLUSH_LEAVES:
+                held.tables = [merge(self._plan.layout, held.tables)]
+                if held.tables[0].size > FLUSH_LEAVES // 2:
+                    yield from self._send(held)
+                    held = _Held()
+        yield from self._send(held)
+
+    def _gather(self, batch: pa.RecordBatch, held: _Held) -> None:
+        plan = self._plan
+        batch = self._not_ahead(self.typed(batch), held)
+        time = batch.column(plan.time)
+        if time.null_count:
+            held.bad_rows += time.null_count
+            batch = batch.filter(time.is_valid())
+        times = np.asarray(batch.column(plan.time).cast(pa.int64()))
+        held.latest = int(times.max(initial=held.latest))
+        if self._has_gaps:
+            inside = last_ends(times, plan.windows) > NEVER
+            held.outside_rows += int((~inside).sum())
+            batch, times = batch.filter(pa.array(inside)), times[inside]
+        if batch.num_rows:
+            held.tables.append(self.lift(batch, times))
+            if plan.late_row is not None and plan.streaming:
+                for shard, rows in self._by_shard(batch):
+                    held.late_candidates.setdefault(shard, []).append(rows)
+
+    def _not_ahead(self, batch: pa.RecordBatch, held: _Held) -> pa.RecordBatch:
+        """The rows that are not too far ahead of the clock: the others are as if they had never come."""
+        if AHEAD not in batch.schema.names:
+            return batch
+        ahead = batch.column(AHEAD).fill_null(False)
+        batch = batch.drop_columns([AHEAD])
+        count = ahead.true_count
+        if not count:
+            return batch
+        held.bad_rows += count
+        held.ahead_rows += count
+        if self._plan.late_row is not None:
+            for shard, rows in self._by_shard(batch.filter(ahead)):
+                held.ahead.setdefault(shard, []).append(rows)
+        return batch.filter(pc.invert(ahead))
+
+    def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Columns in the plan's types: times in UTC, whatever the session's time zone."""
+        names = batch.schema.names
+        columns = [
+            column if name not in self._plan.types else column.cast(self._plan.types[name])
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        return pa.record_batch(columns, names=names)
+
+    def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
+        """The pane table of a batch of tuples: at least one, none of them without a time."""
+        layout = self._plan.layout
+        columns = key_columns(batch, layout.keys)
+        codes, first_rows = keys.encode(columns, batch.num_rows)
+        distinct_keys = key_batch(columns, layout.keys, first_rows)
+        leaves: list[Leaves] = []
+        dictionaries: dict[str, pa.Array] = {}
+        weights = None
+        if self._plan.over_time is not None:
+            panes = _Panes(self._plan.grid, times, codes, len(first_rows))
+            groups, strata = panes.pairs.groups, None
+            if self._shedder is not None:
+                if self._shedder.sheds:
+                    batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
+                if layout.tuples is not None:
+                    weights = np.ones(len(times)) if strata is None else strata.weights(groups)
+            rows = Rows(batch, times, groups, panes.pairs.count, strata)
+            leaves, dictionaries = self._over_time(rows, codes, panes), rows.dictionaries
+        leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
+        tuples = None
+        if layout.tuples is not None:
+            tuples = Tuples(codes, times, self._kept_columns(batch, layout.tuples, weights))
+        return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
+
+    def _shed(
+        self, shedder: Shedder, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, panes: _Panes
+    ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata]:
+        """The tuples that are kept, with their codes, their groups, and what they stand for.
+
+        All groups are counted first, so that each is answered, and with its size, whatever is kept of it.
+        """
+        received = panes.pairs.counted()
+        groups = panes.pairs.groups
+        if shedder.by_concept:
+            kept, strata = shedder.kept_by_concept(times, groups, received, panes.of_groups)
+        else:
+            kept, strata = shedder.kept_by_chance(times, received)
+        return batch.take(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
+
+    def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
+        """The columns of tuples that are kept; as yet every family counts them all."""
+        if MEMBERSHIP not in schema.names:
+            return batch.select(schema.names)
+        everyone = np.full(batch.num_rows, (1 << len(self._plan.families)) - 1, dtype=np.uint64)
+        own = {MEMBERSHIP: pa.array(everyone).cast(schema.field(MEMBERSHIP).type)}
+        if weights is not None:
+            own[WEIGHT] = pa.array(weights)
+        columns = [own[name] if name in own else batch.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _over_time(self, rows: Rows, codes: Int64Array, panes: _Panes) -> list[Leaves]:
+        """The leaves over panes of time."""
+        family = self._plan.over_time
+        assert family is not None
+        leaves: list[Leaves] = []
+        for leaf_set in family.leaf_sets:
+            if leaf_set.custom is not None:
+                leaves.append(self._custom_leaves(leaf_set, rows, codes))
+                continue
+            if leaf_set.of_shed:
+                leaves.append(self._shed_leaves(leaf_set, rows, panes))
+                continue
+            state = leaf_set.lift(rows)
+            present = panes.pairs.present(state[0])
+            key, starts = panes.key_and_start(present)
+            leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
+        return leaves
+
+    def _shed_leaves(self, leaf_set: LeafSet, rows: Rows, panes: _Panes) -> Leaves:
+        """Those of groups of which tuples were shed: the others are not looked at."""
+        if rows.strata is None:
+            return leaf_set.empty()
+        kept = np.bincount(rows.groups, minlength=rows.group_count)
+        chosen = panes.pairs.present(rows.strata.received - kept)
+        key, starts = panes.key_and_start(chosen)
+        return Leaves(key, starts, leaf_set.lift(rows.of_groups(chosen, leaf_set.read)))
+
+    def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
+        assert leaf_set.custom is not None
+        chosen, state = leaf_set.custom.lift_tuples(rows)
+        times = rows.times[chosen]
+        time = times if leaf_set.per_tuple else self._plan.grid.starts(times)
+        return arranged(leaf_set, Leaves(codes[chosen], time, state))
+
+    def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        columns = key_columns(batch, self._plan.layout.keys)
+        shard = shard_of(columns, batch.num_rows, len(self._plan.shards))
+        for index in np.unique(shard).tolist():
+            yield index, batch.filter(pa.array(shard == index))
+
+    def _send(self, held: _Held) -> Iterator[PackedPanes]:
+        plan = self._plan
+        table = merge(plan.layout, held.tables) if held.tables else None
+        shares, all_rows = {}, 0
+        if table is not None and plan.dealing is not None:
+            # Several workers get the same tuple, and one tells of it.
+            shares, all_rows = deal_out(plan, table), self._row_count(table)
+        elif table is not None:
+            shares = split(table, len(plan.shards), plan)
+        for index, shard in enumerate(plan.shards):
+            first = index == 0  # counts that belong to no key are told once
+            share = shares.get(index)
+            candidates, ahead = held.late_candidates.get(index), held.ahead.get(index)
+            shed_rows = self._take_shed_rows() if first else 0
+            rows = all_rows * first
+            if share is not None and plan.dealing is None:
+                rows = self._row_count(share)
+            if share is None and ahead is None and not plan.streaming and not first:
+                continue
+            yield PackedPanes(
+                shard=shard,
+                rows=rows,
+                bad_rows=held.bad_rows if first else 0,
+                outside_rows=held.outside_rows if first else 0,
+                panes=None if share is None else packed.pack(share),
+                late_candidates=None if candidates is None else packed.pack_rows(candidates),
+                latest=held.latest,
+                shed_rows=shed_rows,
+                shed_rate=0 if self._shedder is None else round(self._shedder.rate * 1e6),
+                ahead_rows=held.ahead_rows if first else 0,
+                ahead=None if ahead is None else packed.pack_rows(ahead),
+            )
+
+    def _take_shed_rows(self) -> int:
+        """How many were shed since somebody asked."""
+        if self._shedder is None:
+            return 0
+        count, self._shedder.shed_rows = self._shedder.shed_rows, 0
+        return count
+
+    def _row_count(self, table: PaneTable) -> int:
+        """How many tuples stand behind a table that has just been lifted, with those that were shed."""
+        if table.tuples is None or self._shedder is not None:
+            return int(table.panes.state[0].sum())
+        return len(table.tuples)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Larger batches of the same tuples, so that few groups are cut in two."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= GATHERED_ROWS:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, rows = [], 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+class _Panes:
+    """The panes of a batch of tuples, and its (key, pane) pairs."""
+
+    def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
+        self._grid = grid
+        self._first, last = ((int(edge) - grid.offset) // grid.length for edge in (times.min(), times.max()))
+        if self._first == last:
+            self.pairs = _Pairs(codes, key_count, None, 1)
+            return
+        index = np.floor_divide(times - grid.offset, grid.length)
+        self.pairs = _Pairs(codes, key_count, index - self._first, last - self._first + 1)
+
+    def key_and_start(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The key of each pair, and the start of its pane."""
+        key, pane = self.pairs.key_and_pane(groups)
+        return key, (pane + self._first) * self._grid.length + self._grid.offset
+
+    @property
+    def of_groups(self) -> Int64Array:
+        """The pane of each pair."""
+        return self.pairs.key_and_pane(np.arange(self.pairs.count))[1]
+
+
+class _Pairs:
+    """The (key, pane) pairs of a batch, numbered: densely if that is small, else by those that occur."""
+
+    def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
+        """`panes` may be left out if there is one."""
+        if panes is not None and key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
+            distinct, panes = np.unique(panes, return_inverse=True)
+            self._panes: Int64Array | None = distinct
+            pane_count = len(distinct)
+        else:
+            self._panes = None
+        self._pane_count = pane_count
+        pairs = codes if panes is None else codes * pane_count + panes
+        self._pairs: Int64Array | None = None
+        if key_count * pane_count <= max(DENSE_GROUPS, 4 * len(codes)):
+            self.groups, self.count = pairs, key_count * pane_count
+        else:
+            encoded = pa.array(pairs).dictionary_encode()
+            self._pairs = encoded.dictionary.to_numpy()
+            self.groups, self.count = encoded.indices.to_numpy().astype(np.int64), len(self._pairs)
+
+    def counted(self) -> Int64Array:
+        """How many tuples each pair has, after those without any are left out, if there are many of them."""
+        tuples = np.bincount(self.groups, minlength=self.count)
+        if self._pairs is None and 4 * count_true(tuples) < 3 * self.count:
+            occurs = np.flatnonzero(tuples)
+            number = np.empty(self.count, dtype=np.int64)
+            number[occurs] = np.arange(len(occurs))
+            self.groups, self.count, self._pairs = number[self.groups], len(occurs), occurs
+            tuples = tuples[occurs]
+        return tuples
+
+    def present(self, tuples: Array) -> Int64Array:
+        """The groups that have any tuples, in the order of (key, pane); `tuples` is how many each one has."""
+        if self._pairs is None:
+            return np.flatnonzero(tuples)
+        order = self._order
+        return order[tuples[order] > 0]
+
+    @cached_property
+    def _order(self) -> Int64Array:
+        assert self._pairs is not None
+        return np.argsort(self._pairs, kind="stable")
+
+    def key_and_pane(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        pairs = groups if self._pairs is None else self._pairs[groups]
+        key, pane = np.divmod(pairs, self._pane_count)
+        return key, pane if self._panes is None else self._panes[pane]
+
+
+def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:
+    """The index of the shard of each key: by the key's hash, so that it is always the same."""
+    return (keys.hashes(columns, length) % np.uint64(count)).astype(np.int64)
+
+
+def split(table: PaneTable, count: int, plan: Plan) -> dict[int, PaneTable]:
+    """The table in shards, without the shards that get nothing."""
+    if count == 1:
+        return {0: table}
+    columns = [table.keys.column(name) for name in plan.keys]
+    shard = shard_of(columns, table.keys.num_rows, count)
+    by_shard = np.argsort(shard, kind="stable")
+    recoded = np.empty(len(shard), dtype=np.int64)
+    starts = np.searchsorted(shard[by_shard], np.arange(count + 1))
+    recoded[by_shard] = np.arange(len(shard)) - np.repeat(starts[:-1], np.diff(starts))
+    leaves = [_split_leaves(each, shard, recoded, count) for each in table.leaves]
+    tuples = None if table.tuples is None else _split_tuples(table.tuples, shard, recoded, count)
+    result = {}
+    for index in shard[by_shard][run_starts(shard[by_shard])].tolist():
+        chosen = pa.array(by_shard[starts[index] : starts[index + 1]])
+        result[index] = PaneTable(
+            table.keys.take(chosen),
+            tuple(each[index] for each in leaves),
+            table.dictionaries,
+            None if tuples is None else tuples[index],
+        )
+    return result
+
+
+def _split_tuples(tuples: Tuples, shard: Int64Array, recoded: Int64Array, count: int) -> list[Tuples]:
+    of_tuple = shard[tuples.key]
+    order = by_code(of_tuple)
+    cuts = np.searchsorted(of_tuple[order], np.arange(count + 1))
+    return [tuples.take(order[begin:end]).recoded(recoded) for begin, end in pairwise(cuts)]
+
+
+def _split_leaves(leaves: Leaves, shard: Int64Array, recoded: Int64Array, count: int) -> list[Leaves]:
+    of_leaf = shard[leaves.key]
+    order = np.argsort(of_leaf, kind="stable")  # stable, and codes keep their order: each part is sorted already
+    moved = leaves.take(order)
+    cuts = np.searchsorted(of_leaf[order], np.arange(count + 1))
+    parts = (moved.take(slice(begin, end)) for begin, end in pairwise(cuts))
+    return [Leaves(recoded[part.key], part.time, part.state) for part in parts]

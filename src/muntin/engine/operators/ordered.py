@@ -1,0 +1,267 @@
+"""Windows over settled tuples: count, slide by tuple and slide by time.
+
+Once tuples are settled their order is final, so every tuple gets its number. Count windows need only
+panes of `gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case); the hybrids, whose windows may begin
+at any tuple, need a leaf for each. A leaf stands at the number of its first tuple. The last leaf of a key is kept for
+ever: it knows how many tuples the key has had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_numbers, run_starts, search
+from muntin.engine.operators.leaf_index import LeafIndex
+from muntin.engine.operators.operator import MOST_ANSWERS, Absorbed, Answers, Arrival, Closing, TupleFamily
+from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
+from muntin.panes.table import Leaves, PaneTable
+from muntin.panes.tuples import Tuples
+from muntin.partials.rows import Rows
+from muntin.windows import CountWindow, SlideByTime, SlideByTuple
+from muntin.windows.slide_by import MOST_REPEATS
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+class Numbered:
+    """Leaves of numbered tuples, key by key."""
+
+    def __init__(self, leaves: Leaves) -> None:
+        self.leaves = leaves
+        self.starts = run_starts(leaves.key)
+        self.lengths = np.diff(self.starts, append=len(leaves))
+        self.first_time, self.last_time = leaves.state[FIRST_TIME], leaves.state[LAST_TIME]
+
+    @cached_property
+    def behind(self) -> Int64Array:
+        """The number of the tuple behind each leaf."""
+        return self.leaves.time + self.leaves.state[ROW_COUNT_FIELD]
+
+    @cached_property
+    def last(self) -> Int64Array:
+        """The last leaf of each key."""
+        return self.starts + self.lengths - 1
+
+    @cached_property
+    def is_last(self) -> BoolArray:
+        last = np.zeros(len(self.leaves), dtype=bool)
+        last[self.last] = True
+        return last
+
+    @cached_property
+    def by_number(self) -> LeafIndex:
+        """Shared by all count windows."""
+        return LeafIndex(self.leaves.key, self.leaves.time)
+
+    def of_key(self, per_key: Int64Array) -> Int64Array:
+        """What is known per key, for every leaf."""
+        return np.repeat(per_key, self.lengths)
+
+    def from_end(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """How far the leaves `[begin, end)`, which are of one key, begin and end before the key's last tuple."""
+        behind = self.of_key(self.behind[self.last])[begin]
+        return behind - self.leaves.time[begin], behind - self.behind[end - 1]
+
+    def last_of(self, keys: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """The last leaf of each of these keys, and whether there is one."""
+        at = np.searchsorted(self.leaves.key, keys, side="right") - 1
+        return at, (at >= 0) & (self.leaves.key[at] == keys) if len(self.leaves) else np.zeros(len(keys), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows of one model: their ids, the leaves `[begin, end)` that they hold, their bounds in time."""
+
+    window: Int64Array
+    begin: Int64Array
+    end: Int64Array
+    start_time: Int64Array
+    end_time: Int64Array
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class OrderedFamily(TupleFamily):
+    settles = True
+
+    @cached_property
+    def pane(self) -> int:
+        """How many tuples a leaf holds at most."""
+        counts = [window for _, window in self.windows if isinstance(window, CountWindow)]
+        if len(counts) < len(self.windows):
+            return 1
+        return gcd(*(part for window in counts for part in (window.size, window.slide)))
+
+    @cached_property
+    def shortest_wait(self) -> int | None:
+        """Where a window may be shown incomplete, no leaf reaches across a pause of this length."""
+        waits = [w.max_wait for _, w in self.windows if isinstance(w, CountWindow) and w.max_wait is not None]
+        return min(waits, default=None)
+
+    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+        tuples = arrival.settled
+        if not len(tuples):
+            return None
+        start = self._leaf_of_each(tuples, Numbered(self.own(table)[0]))
+        if self.pane == 1:
+            rows = Rows(tuples.columns, tuples.time, None, len(tuples))
+            leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
+            return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
+        first = run_starts(tuples.key, start)
+        rows = Rows(tuples.columns, tuples.time, run_numbers(first, len(tuples)), len(first))
+        leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
+        return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
+
+    def _leaf_of_each(self, tuples: Tuples, before: Numbered) -> Int64Array:
+        """The number of the first tuple of the leaf that each newly settled tuple goes to."""
+        runs = run_starts(tuples.key)
+        lengths = np.diff(runs, append=len(tuples))
+        last, known = before.last_of(tuples.key[runs])
+        number = positions_in_runs(runs, len(tuples))
+        if known.any():
+            number += np.repeat(np.where(known, before.behind[last], 0), lengths)
+        start = number // self.pane * self.pane
+        if self.shortest_wait is None:
+            return start
+        # A leaf also begins behind every pause, and goes on from the last leaf of the batch before if there was none.
+        waited = np.zeros(len(tuples), dtype=bool)
+        waited[1:] = (np.diff(tuples.time) >= self.shortest_wait) & (np.diff(tuples.key) == 0)
+        open_leaf = np.zeros(len(runs), dtype=np.int64)
+        if known.any():
+            waited[runs] = known & (tuples.time[runs] - before.last_time[last] >= self.shortest_wait)
+            open_leaf = np.where(known, before.leaves.time[last], 0)
+        position = np.arange(len(tuples))
+        since = np.maximum.accumulate(np.where(waited, position, 0))
+        paused = waited[since] & (since >= np.repeat(runs, lengths))
+        return np.maximum(start, np.where(paused, number[since], np.repeat(open_leaf, lengths)))
+
+    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        (leaves,) = self.own(table)
+        if not len(leaves):
+            return
+        own = Numbered(leaves)
+        held: list[tuple[int, Found]] = []
+        for model, window in self.windows:
+            for found in _found(window, own, after, until):
+                if len(found.window) == MOST_ANSWERS:  # one of many
+                    yield self._closing(plan, own, [(model, found)], numbered)
+                else:
+                    held.append((model, found))
+        yield self._closing(plan, own, held, numbered)
+
+    def _closing(self, plan: Plan, own: Numbered, held: Sequence[tuple[int, Found]], numbered: bool) -> Closing:
+        sizes = [len(found.window) for _, found in held]
+        window, begin, end, start_time, end_time = (
+            np.concatenate([getattr(found, column) for _, found in held])
+            for column in ("window", "begin", "end", "start_time", "end_time")
+        )
+        answers = Answers(
+            model=np.repeat([model for model, _ in held], sizes),
+            window=window,
+            key=own.leaves.key[begin],
+            start=start_time,
+            end=end_time,
+            partial=np.repeat([found.partial for _, found in held], sizes),
+            from_end=own.from_end(begin, end) if numbered else None,
+        )
+        closing = Closing(answers, (begin, end))
+        return closing if plan.worker is None else closing.take(np.flatnonzero(plan.worker.deal.owns(window)))
+
+    def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
+        (own,) = leaves
+        if not len(own):
+            return [np.zeros(0, dtype=bool)]
+        numbered = Numbered(own)
+        needed = numbered.is_last.copy()
+        for _, window in self.windows:
+            if isinstance(window, CountWindow):
+                following = window.complete(numbered.behind[numbered.last]) * window.slide
+                needed |= numbered.behind > numbered.of_key(following)
+            elif isinstance(window, SlideByTuple):
+                needed |= numbered.last_time > watermark - window.size
+            elif isinstance(window, SlideByTime):
+                needed |= np.arange(len(own)) > numbered.of_key(numbered.last - window.last)
+        return [needed]
+
+
+def _found(window: object, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
+    if isinstance(window, CountWindow):
+        yield _complete(window, leaves, after)
+        if window.max_wait is not None:
+            yield _waited(window, window.max_wait, leaves, after, until)
+    elif isinstance(window, SlideByTuple):
+        yield _slid_by_tuple(window, leaves, after)
+    elif isinstance(window, SlideByTime):
+        yield from _slid_by_time(window, leaves, after, until)
+
+
+def _complete(window: CountWindow, leaves: Numbered, after: int) -> Found:
+    """Windows whose last tuple has just been settled."""
+    first = -(-leaves.leaves.time[leaves.starts] // window.slide)
+    count = np.maximum(window.complete(leaves.behind[leaves.last]) - first, 0)
+    ids, of = expand(first, count)
+    key = leaves.leaves.key[leaves.starts][of]
+    begin, end = leaves.by_number.ranges(key, *window.extent(ids))
+    new = leaves.last_time[end - 1] >= after
+    ids, begin, end = ids[new], begin[new], end[new]
+    return Found(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
+
+
+def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until: int) -> Found:
+    """The next window of a key, as it stands, once the key has paused for the longest time to wait."""
+    due = leaves.last_time + wait
+    paused = leaves.is_last.copy()
+    paused[:-1] |= leaves.first_time[1:] >= due[:-1]
+    at = np.flatnonzero(paused & (due > after) & (due <= until))
+    ids = window.complete(leaves.behind[at])
+    started = ids * window.slide < leaves.behind[at]
+    at, ids = at[started], ids[started]
+    begin, _ = leaves.by_number.ranges(leaves.leaves.key[at], *window.extent(ids))
+    return Found(ids, begin, at + 1, leaves.first_time[begin], leaves.last_time[at], partial=True)
+
+
+def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Found:
+    # Every tuple has a leaf, and those of a key have consecutive numbers: so triggers are `every` leaves apart.
+    number = leaves.leaves.time[leaves.starts]
+    first = leaves.starts + (window.every - 1 - number) % window.every
+    steps, run = expand(np.zeros(len(first), dtype=np.int64), -((first - leaves.last - 1) // window.every))
+    at = first[run] + steps * window.every
+    new = leaves.last_time[at] >= after
+    at, run = at[new], run[new]
+    time = leaves.last_time[at]
+    begin = search(leaves.last_time, time - window.size, leaves.starts[run], at, side="right")
+    end = search(leaves.last_time, time, at, leaves.last[run] + 1, side="right")
+    return Found(window.triggered(leaves.leaves.time[at]), begin, end, time - window.size, time)
+
+
+def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
+    """Every tuple that is the last one at some trigger: at the first behind it, and at those until the next tuple."""
+    time = leaves.last_time
+    first = window.triggered(time)
+    following = np.full(len(time), np.iinfo(np.int64).max)
+    following[:-1][~leaves.is_last[:-1]] = time[1:][~leaves.is_last[:-1]]
+    due = window.end(first)
+    at_once = np.flatnonzero((due <= following) & (due > after) & (due <= until))
+    # Repetitions come with the next tuple: if that one has just been settled.
+    repeated = np.flatnonzero(~leaves.is_last & (following >= after))
+    count = np.clip(following[repeated] // window.every - 1 - first[repeated], 0, MOST_REPEATS)
+    first_of_key = leaves.of_key(leaves.starts)
+
+    def found(at: Int64Array, ids: Int64Array) -> Found:
+        begin = np.maximum(at + 1 - window.last, first_of_key[at])
+        return Found(ids, begin, at + 1, time[begin], window.end(ids))
+
+    yield found(at_once, first[at_once])
+    # Keys that were silent repeat their windows often: so many of them at a time.
+    before = np.append(0, np.cumsum(count))
+    for begin in range(0, int(before[-1]), MOST_ANSWERS):
+        number = np.arange(begin, min(begin + MOST_ANSWERS, int(before[-1])))
+        of = np.searchsorted(before, number, side="right") - 1
+        yield found(repeated[of], first[repeated[of]] + 1 + number - before[of])

@@ -1,0 +1,64 @@
+"""What families keep of tuples beside the aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.arrays import Runs, State
+from muntin.partials.partial import Field, Partial
+from muntin.partials.rows import Rows
+
+
+@dataclass(frozen=True)
+class TimeSpan(Partial):
+    """The times of the first and of the last tuple."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"), Field("int64"))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.times, rows.times)
+        first = np.full(rows.group_count, np.iinfo(np.int64).max)
+        last = np.full(rows.group_count, np.iinfo(np.int64).min)
+        np.minimum.at(first, rows.groups, rows.times)
+        np.maximum.at(last, rows.groups, rows.times)
+        return (first, last)
+
+    def combine(self, left: State, right: State) -> State:
+        return (np.minimum(left[0], right[0]), np.maximum(left[1], right[1]))
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.least(state[0]), runs.greatest(state[1]))
+
+
+ROW_COUNT_FIELD, FIRST_TIME, LAST_TIME = range(3)
+"""The fields that every leaf of a tuple family begins with: the row count and the time span."""
+
+
+@dataclass(frozen=True)
+class Registers(Partial):
+    """What a family notes beside each tuple, for itself. It is never combined: every tuple has a leaf of its own."""
+
+    dtypes: tuple[str, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(dtype) for dtype in self.dtypes)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def lift(self, rows: Rows) -> State:
+        return tuple(np.zeros(rows.group_count, dtype) for dtype in self.dtypes)
+
+    def combine(self, left: State, right: State) -> State:
+        return right

@@ -1,0 +1,97 @@
+"""From the results of all shards to the k best groups of each window, ranked.
+
+All shards close the same windows in the same batch, since each of them runs whenever the watermark moves. So what the
+shards tell in one batch is all there is of the windows in it, and ranking needs no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Int64Array
+from muntin.features.ranking.order import bounds, ordered
+from muntin.features.ranking.places import places
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+MOST_ROWS = 1 << 20
+"""How many results are put in order at once, unless a single window's groups are more."""
+_PLACES = ("first_rank", "last_rank")
+
+
+def ranked_schema(plan: Plan) -> pa.Schema:
+    """The schema of results with their rank: behind the aggregates, and in `quality` what is certain of it."""
+    fields = []
+    for field in plan.result_schema:
+        if field.name == "quality":
+            field = pa.field("quality", pa.struct([*field.type, *(pa.field(name, pa.int32()) for name in _PLACES)]))
+        fields.append(field)
+    behind = max(plan.result_schema.get_field_index(output.name) for output in plan.outputs) + 1
+    return pa.schema([*fields[:behind], pa.field("rank", pa.int32()), *fields[behind:]])
+
+
+def merged(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that came too late, then the k best groups of every window, in window order and then by rank.
+
+    `batches` are what all shards tell in one batch, each in window order. They are held together: where answers are
+    exact, up to k groups of each window and shard; else all groups. What is computed from them is done in pieces.
+    """
+    schema = ranked_schema(plan)
+    held: list[tuple[Int64Array, pa.RecordBatch]] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if batch.column("window").null_count:  # they have no window, and no rank
+            yield _with_rank(batch, schema, None)
+        else:
+            held.append((bounds(batch)[1], batch))
+    for piece in _pieces(held):
+        (batch,) = pa.Table.from_batches(piece).combine_chunks().to_batches()
+        yield _ranked(plan, batch, schema)
+
+
+def _pieces(held: Sequence[tuple[Int64Array, pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
+    """Whole windows, by their end: about `MOST_ROWS` results at a time."""
+    if not held:
+        return
+    ends = np.sort(np.concatenate([ends for ends, _ in held]))
+    cuts = np.unique([*ends[MOST_ROWS - 1 :: MOST_ROWS], ends[-1]])
+    for after, until in pairwise([int(ends[0]) - 1, *cuts.tolist()]):
+        edges = [(batch, np.searchsorted(own, [after, until], side="right")) for own, batch in held]
+        yield [batch.slice(begin, end - begin) for batch, (begin, end) in edges if begin < end]
+
+
+def _ranked(plan: Plan, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    assert plan.top is not None
+    found = ordered(plan, batch)
+    rank = found.rank
+    kept = rank <= plan.top.k
+    rows = found.rows[kept]
+    around = None
+    if plan.quality_type is not None:
+        first, last = places(plan, batch, found)
+        around = [pa.array(each[rows], pa.int32()) for each in (first, last)]
+    return _with_rank(batch.take(pa.array(rows)), schema, pa.array(rank[kept], pa.int32()), around)
+
+
+def _with_rank(
+    batch: pa.RecordBatch, schema: pa.Schema, rank: pa.Array | None, around: Sequence[pa.Array] | None = None
+) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        if field.name == "rank":
+            columns.append(pa.nulls(batch.num_rows, field.type) if rank is None else rank)
+        elif field.name == "quality":
+            quality = batch.column("quality")
+            more = around or [pa.nulls(batch.num_rows, pa.int32())] * len(_PLACES)
+            mask = quality.is_null() if quality.null_count else None
+            columns.append(pa.StructArray.from_arrays([*quality.flatten(), *more], fields=list(field.type), mask=mask))
+        else:
+            columns.append(batch.column(field.name))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

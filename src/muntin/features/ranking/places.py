@@ -1,0 +1,93 @@
+"""Between which places a group may be, where answers have an interval instead of being certain.
+
+If every group's value may be anywhere in its interval, a group is surely behind those that are better even with the
+worst value of their interval and the best of its own. It may be behind all that are better with the best of their own
+and the worst of its own. Where such values are equal the keys decide, as they do in the ranking: so both places are the
+rank itself for groups whose values are known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.arrays import BoolArray, Int64Array, stable_order
+from muntin.features.ranking.order import Ordered, place_keys
+from muntin.features.sampling.quality import EXACT, INCREMENTAL
+from muntin.partials import values
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+FIRST = np.iinfo(np.int64).min
+"""Better than every value."""
+LAST = np.iinfo(np.int64).max
+"""The place of groups without a value: behind all others."""
+
+
+def places(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
+    """The best and the worst place of each group among all groups of its window, for the rows as they were given."""
+    best, worst = intervals(plan, batch, found)
+    window = found.window
+    surely_behind = _count_before(window, found.tie, worst, best)
+    # A group with an interval is not behind itself.
+    maybe_behind = _count_before(window, found.tie, best, worst) - (best < worst)
+    return surely_behind + 1, maybe_behind + 1
+
+
+def intervals(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
+    """The best and the worst value that each group may have, as integers that are smaller the better a value is."""
+    assert plan.top is not None
+    column = batch.column(plan.top.by)
+    quality = dict(zip(batch.schema.field("quality").type.names, batch.column("quality").flatten(), strict=True))
+    certain = np.asarray(pc.is_in(quality["mode"], value_set=pa.array([EXACT, INCREMENTAL])))
+    certain = certain | plan.knows_exactly(plan.top.by)
+    if values.is_numeric(column.type):
+        low, high = (_side(quality[side], plan.top.by) for side in ("low", "high"))
+        column = column.cast(pa.float64(), safe=False)
+        sides = (high, low) if plan.top.descending else (low, high)
+    else:  # nothing is known of estimates that have no interval
+        sides = (pa.nulls(len(column), column.type),) * 2
+    point, null = place_keys(column, plan.top.descending)
+    if pa.types.is_floating(batch.column(plan.top.by).type):
+        point = found.value  # in which near ties are equal
+    best = _bound(sides[0], point, certain, plan.top.descending, FIRST)
+    worst = _bound(sides[1], point, certain, plan.top.descending, LAST - 1)
+    # An answer that is certain to be null is the last; an estimate that found nothing may be anything.
+    return (
+        np.where(null, np.where(certain, LAST, FIRST), np.minimum(best, point)),
+        np.where(null, LAST, np.maximum(worst, point)),
+    )
+
+
+def _side(sides: pa.StructArray, name: str) -> pa.Array:
+    return sides.flatten()[sides.type.get_field_index(name)]
+
+
+def _bound(side: pa.Array, point: Int64Array, certain: BoolArray, descending: bool, unbounded: int) -> Int64Array:
+    """One end of the intervals; a null is an end that is not bounded, and a certain answer is an end itself."""
+    if side.null_count == len(side):
+        bound = np.full(len(side), unbounded)
+    else:
+        keys, null = place_keys(side, descending)
+        bound = np.where(null, unbounded, keys)
+    return np.where(certain, point, bound)
+
+
+def _count_before(window: Int64Array, tie: Int64Array, marks: Int64Array, targets: Int64Array) -> Int64Array:
+    """For each row, how many rows of its window have a mark before the row's target; where equal, the keys decide.
+
+    Marks and targets are put in one order, and marks counted along it.
+    """
+    count = len(window)
+    is_mark = np.repeat([1, 0], count)  # a row's own mark, where it equals the target, is not before it
+    along = stable_order(is_mark, np.tile(tie, 2), np.concatenate([marks, targets]), np.tile(window, 2))
+    seen = np.cumsum(is_mark[along])
+    at_target = along >= count
+    before = np.empty(count, dtype=np.int64)
+    before[along[at_target] - count] = seen[at_target]
+    sizes = np.bincount(window)
+    return np.asarray(before - (np.cumsum(sizes) - sizes)[window])

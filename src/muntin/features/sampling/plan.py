@@ -1,0 +1,178 @@
+"""What a query's approximation needs: which samples, which running statistics, how wide a sampled tuple is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound
+from muntin.errors import MuntinError
+from muntin.expressions import shown
+from muntin.features.sampling.estimated import CustomEstimator, DistinctEstimator, Estimator
+from muntin.features.sampling.policy import Approximation
+from muntin.features.sampling.registry import estimator_of
+from muntin.features.sampling.samples import Samples
+from muntin.panes import keys as key_codes
+from muntin.panes.tuples import WEIGHT
+from muntin.partials import values
+from muntin.type_names import spark_name
+
+HIDDEN = "__muntin_of_"
+"""Before the names of running statistics, which are aggregates like others and are not told."""
+HOPELESS = 4
+"""A budget that is so many times too small is of use to no window, but for those that it holds as a whole."""
+SIZE = HIDDEN + "window"
+"""How many tuples a window has."""
+
+
+@dataclass(frozen=True)
+class SampleSpec:
+    """One of the samples that are kept: of tuples with these columns, or of the distinct values of a column."""
+
+    columns: tuple[str, ...]
+    of: DistinctEstimator | None = None
+    """The estimator whose distinct values are sampled."""
+
+    def schema(self, tuples: pa.Schema | None) -> pa.Schema:
+        """Of what a sampled tuple has, out of what the tuples have that are kept."""
+        return pa.schema([] if tuples is None else [tuples.field(name) for name in self.columns])
+
+    def empty(self, tuples: pa.Schema | None) -> Samples:
+        return Samples.none(self.schema(tuples), distinct=self.of is not None)
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    policy: Approximation
+    estimators: Mapping[str, Estimator]
+    """Of the aggregates that are answered from samples where that is good enough, by name."""
+    specs: tuple[SampleSpec, ...]
+    hidden: Mapping[str, tuple[str, str]]
+    """The running statistics by their hidden name: the aggregate and the statistic."""
+    tuple_bytes: int
+    statistics_bytes: int
+    groups_of_shard: tuple[int, ...] | None
+    """How many of the known groups are in each shard."""
+    hopeless: bool
+    """Whether the budget is so far below what the error takes that no sample is kept, and every window is exact."""
+
+    def holds_groups(self, groups: int, key_bytes: int) -> bool:
+        """Whether the statistics of so many groups fit the budget, beside a tuple of each."""
+        if self.policy.budget is not None:
+            return groups <= self.policy.budget
+        if self.policy.budget_bytes is None:
+            return True
+        return key_bytes + groups * (self.statistics_bytes + self.tuple_bytes) <= self.policy.budget_bytes
+
+    def spec_of(self, estimator: Estimator) -> int:
+        return next(
+            i
+            for i, spec in enumerate(self.specs)
+            if spec.of is estimator or (spec.of is None and not estimator.distinct)
+        )
+
+
+def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool) -> dict[str, Estimator]:
+    """The aggregates that samples may answer; the others are incremental, or estimated from what was not shed."""
+    chosen = {}
+    for name, bound in aggregates.items():
+        estimator = estimator_of(bound.aggregate, bound)
+        if bound.whole is not None and estimator is None:
+            raise MuntinError(
+                f"{name} cannot be approximated: nothing can be said of it from a sample. Leave it out, or compute it "
+                "in a query of its own without .approximate()."
+            )
+        own = isinstance(estimator, CustomEstimator)  # whoever gives one wants it used
+        by_sample = bound.whole is not None or own or not (policy.incremental or shed)
+        if estimator is not None and by_sample:
+            chosen[name] = estimator
+    return chosen
+
+
+def statistics(estimators: Mapping[str, Estimator]) -> dict[str, tuple[tuple[str, str], Bound]]:
+    """The hidden aggregates: their names, what each is of, and how it is computed."""
+    found = {}
+    for name, estimator in estimators.items():
+        for statistic, bound in estimator.statistics:
+            found[f"{HIDDEN}{name}_{statistic}"] = ((name, statistic), bound)
+    return found
+
+
+def make(
+    policy: Approximation,
+    aggregates: Mapping[str, Bound],
+    types: Mapping[str, pa.DataType],
+    keys: Sequence[str],
+    shards: int,
+    shed: bool = False,
+) -> SamplingPlan:
+    estimators = estimated(aggregates, policy, shed)
+    of_tuples = [each for each in estimators.values() if not each.distinct]
+    read = [column for each in of_tuples for column in each.inputs] + [WEIGHT] * shed
+    columns = tuple(dict.fromkeys(read))
+    if policy.is_auto and any(isinstance(each, CustomEstimator) for each in estimators.values()):
+        raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")
+    specs = [SampleSpec(columns)] if of_tuples else []
+    specs += [SampleSpec((), each) for each in estimators.values() if isinstance(each, DistinctEstimator)]
+    hidden = {name: of for name, (of, _) in statistics(estimators).items()}
+    if policy.budget_bytes is not None:
+        for column in columns:
+            if not values.is_fixed(types[column]):
+                raise MuntinError(
+                    f"budget is given in bytes, but values of column {shown(column)!r} ({spark_name(types[column])}) "
+                    "have no fixed width; give it as a number of tuples."
+                )
+    # Key code, position and priority; then the columns.
+    tuple_bytes = 24 + sum(max(1, types[column].bit_width // 8) for column in columns if values.is_fixed(types[column]))
+    smallest = tuple_bytes + 8 * (len(hidden) + 1)
+    if policy.budget_bytes is not None and policy.budget_bytes < smallest:
+        raise MuntinError(
+            f"budget is {policy.budget_bytes} bytes, and one sampled tuple with its statistics takes {smallest}; give "
+            "at least as much."
+        )
+    if policy.budget is not None and policy.budget < len(specs):
+        raise MuntinError(
+            f"budget is {policy.budget}, but {len(specs)} samples share it; give at least one tuple to each."
+        )
+    made = SamplingPlan(
+        policy=policy,
+        estimators=estimators,
+        specs=tuple(specs),
+        hidden=hidden,
+        tuple_bytes=tuple_bytes,
+        statistics_bytes=8 * (len(hidden) + 1),
+        groups_of_shard=_groups_of_shard(policy, types, keys, shards),
+        hopeless=False,
+    )
+    most = policy.budget if policy.budget_bytes is None else policy.budget_bytes // tuple_bytes
+    if most is not None and any(each.least(policy) > HOPELESS * most for each in estimators.values()):
+        return replace(made, specs=(), hopeless=True)
+    return made
+
+
+def _groups_of_shard(
+    policy: Approximation, types: Mapping[str, pa.DataType], keys: Sequence[str], shards: int
+) -> tuple[int, ...] | None:
+    if policy.groups is None:
+        return None
+    if not keys:
+        raise MuntinError("groups is given, but the query has no groups; name the key with by=, or leave groups out.")
+    rows = [each if len(keys) > 1 else (each,) for each in policy.groups]
+    columns = []
+    for place, key in enumerate(keys):
+        try:
+            columns.append(pa.array([row[place] for row in rows], types[key]))
+        except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError) as error:
+            raise MuntinError(
+                f"groups does not fit the key {shown(key)!r} ({spark_name(types[key])}): {error}. Give one value "
+                "per key column."
+            ) from error
+    columns = [key_codes.normalised(each) for each in columns]
+    _, first = key_codes.encode(columns, len(rows))
+    chosen = [each.take(pa.array(first)) for each in columns]
+    shard = key_codes.hashes(chosen, len(first)) % np.uint64(shards)
+    counts = np.bincount(shard.astype(np.int64), minlength=shards)
+    return tuple(int(each) for each in counts)

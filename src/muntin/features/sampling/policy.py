@@ -1,0 +1,89 @@
+"""SPEAr's knobs: the budget b, the error that is allowed, and how sure to be of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from muntin.checks import flag, one_of
+from muntin.errors import MuntinError
+from muntin.features.compression.policy import size_in_bytes
+
+Combined = Literal["l1", "max"]
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """What the user allows, checked."""
+
+    budget: int | None
+    """Tuples that the sample of a window may have in a shard; None where it is given in bytes, or found online."""
+    budget_bytes: int | None
+    error: float
+    confidence: float
+    groups: tuple[Any, ...] | None = None
+    """The keys, where they are known beforehand: then the budget is divided among them from the start."""
+    combine: Combined = "l1"
+    """How the errors of a window's groups become one: their mean, as in the paper, or the largest."""
+    incremental: bool = True
+    """Whether decomposable aggregates are answered from their partials, exactly, whatever a sample could say."""
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        budget: int | str,
+        error: float,
+        confidence: float,
+        groups: Sequence[Any] | None,
+        combine: str,
+        incremental: bool,
+        seed: int,
+    ) -> Approximation:
+        """Checked, as the user gave it."""
+        _check_share("error", error, "0.1 for ten per cent")
+        _check_share("confidence", confidence, "0.95")
+        one_of(combine, "combine", {"l1": "the mean of the groups' errors,", "max": "the largest"})
+        flag(incremental, "incremental")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise MuntinError(f"seed must be a whole number, got {seed!r}.")
+        tuples, size = _budget(budget)
+        known = None
+        if groups is not None:
+            known = tuple(groups) if isinstance(groups, Sequence) and not isinstance(groups, str | bytes) else None
+            if not known:
+                raise MuntinError(
+                    f"groups must be a list of the keys that will come, such as ['a', 'b'], got {groups!r}."
+                )
+            if tuples is not None and tuples < len(known):
+                raise MuntinError(
+                    f"budget is {tuples}, fewer than the {len(known)} groups that share it; give each at least one."
+                )
+        return cls(tuples, size, error, confidence, known, "max" if combine == "max" else "l1", incremental, seed)
+
+    @property
+    def is_auto(self) -> bool:
+        return self.budget is None and self.budget_bytes is None
+
+
+def _check_share(name: str, value: object, such_as: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise MuntinError(f"{name} must be a number between 0 and 1, such as {such_as}, got {value!r}.")
+
+
+def _budget(budget: object) -> tuple[int | None, int | None]:
+    if isinstance(budget, str):
+        return (None, None) if budget.strip().lower() == AUTO else (None, size_in_bytes(budget, "budget"))
+    if isinstance(budget, bool) or not isinstance(budget, int):
+        raise MuntinError(
+            f"budget must be a number of tuples such as 1000, a size such as '1 MB', or 'auto', got {budget!r}."
+        )
+    if budget >= 1 << 63:
+        raise MuntinError(
+            f"budget is {budget!r}, more tuples than can be counted; give less, or leave approximate() out."
+        )
+    if budget < 1:
+        raise MuntinError(f"budget must be at least one tuple, got {budget!r}.")
+    return budget, None

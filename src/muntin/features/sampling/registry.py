@@ -1,0 +1,114 @@
+"""Which estimator an aggregate has, by its type.
+
+A package with aggregates of its own registers an estimator for them in the same way:
+
+    @estimator_of.register
+    def _(aggregate: MyAggregate, bound: Bound) -> Estimator: ...
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from muntin.aggregates.aggregate import Bound
+from muntin.aggregates.custom import CustomAggregate
+from muntin.aggregates.decomposable import (
+    CountAggregate,
+    MeanAggregate,
+    SumAggregate,
+    counted,
+    mean_of_moments,
+    variance_of_moments,
+)
+from muntin.aggregates.holistic import CountDistinctAggregate, ModeAggregate, QuantileAggregate, TopKAggregate
+from muntin.features.sampling.estimated import (
+    COUNT,
+    MEAN,
+    VARIANCE,
+    CountEstimator,
+    CustomEstimator,
+    DistinctEstimator,
+    Estimator,
+    FrequencyEstimator,
+    MeanEstimator,
+    QuantileEstimator,
+)
+from muntin.holistic.function import Whole
+from muntin.partials.values import is_integer
+
+
+@singledispatch
+def estimator_of(aggregate: object, bound: Bound) -> Estimator | None:
+    """What a sample of a window says of an aggregate; None if nothing."""
+    return None
+
+
+@estimator_of.register
+def _(aggregate: CountAggregate, bound: Bound) -> Estimator | None:
+    if bound.where is None and aggregate.column is None:
+        return None  # the size of the window, which is always known
+    return CountEstimator(((COUNT, bound),), aggregate.column, bound.where)
+
+
+@estimator_of.register
+def _(aggregate: SumAggregate, bound: Bound) -> Estimator:
+    moments = _moments(aggregate.column, bound.where)
+    return MeanEstimator(moments, aggregate.column, bound.where, total=True, integer=is_integer(bound.result))
+
+
+@estimator_of.register
+def _(aggregate: MeanAggregate, bound: Bound) -> Estimator:
+    moments = _moments(aggregate.column, bound.where)
+    return MeanEstimator(moments, aggregate.column, bound.where, total=False, integer=False)
+
+
+@estimator_of.register
+def _(aggregate: QuantileAggregate, bound: Bound) -> Estimator:
+    function = _function(bound)
+    return QuantileEstimator(_count(function), function)
+
+
+@estimator_of.register
+def _(aggregate: ModeAggregate, bound: Bound) -> Estimator:
+    function = _function(bound)
+    return FrequencyEstimator(_count(function), function, 1, as_list=False)
+
+
+@estimator_of.register
+def _(aggregate: TopKAggregate, bound: Bound) -> Estimator:
+    function = _function(bound)
+    return FrequencyEstimator(_count(function), function, aggregate.k, as_list=True)
+
+
+@estimator_of.register
+def _(aggregate: CountDistinctAggregate, bound: Bound) -> Estimator:
+    function = _function(bound)
+    return DistinctEstimator(() if aggregate.others else _count(function), function)
+
+
+@estimator_of.register
+def _(aggregate: CustomAggregate, bound: Bound) -> Estimator | None:
+    if aggregate.estimate is None:
+        return None
+    columns = tuple(map(str, aggregate.inputs))
+    statistics = ((COUNT, counted(columns[0], bound.where)),)
+    return CustomEstimator(statistics, columns, bound.where, aggregate.estimate, aggregate.returns)
+
+
+def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
+    """The running statistics of a column: how many values, their mean and their variance."""
+    return (
+        (COUNT, counted(column, where)),
+        (MEAN, mean_of_moments(column, where)),
+        (VARIANCE, variance_of_moments(column, where)),
+    )
+
+
+def _count(function: Whole) -> tuple[tuple[str, Bound], ...]:
+    """How many values of the window count, which its panes know."""
+    return ((COUNT, counted(function.column, function.where)),)
+
+
+def _function(bound: Bound) -> Whole:
+    assert bound.whole is not None, "a holistic aggregate is a function of the window's tuples"
+    return bound.whole

@@ -1,0 +1,111 @@
+"""What a query that sheds keeps beside its aggregates, and which queries can shed at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound, Dictionaries
+from muntin.arrays import State
+from muntin.errors import MuntinError
+from muntin.features.sampling.estimated import COUNT, MEAN, VARIANCE
+from muntin.features.sampling.plan import HIDDEN
+from muntin.features.shedding.corrections import Missing
+from muntin.features.shedding.registry import scaled_of
+from muntin.features.shedding.weighed import FIELDS, Weighed
+from muntin.partials.partial import Partial
+from muntin.windows import PaneWindow, Window
+
+KEPT = HIDDEN + "kept"
+"""How many tuples of a window were kept, where that is whatever their group is."""
+STOOD_FOR = HIDDEN + "stood_for"
+"""How many tuples those stand for, which is not quite how many there were."""
+OF_ALL = HIDDEN + "of_all"
+"""The same, and how sure it is."""
+MISSING = HIDDEN + "missing"
+"""How many were shed, where every group keeps its share."""
+
+
+def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
+    for window in windows:
+        if not isinstance(window, PaneWindow):
+            raise MuntinError(
+                f"shed() is for windows over time, and {window.title!r} is made by its tuples: without some of them it "
+                "would be another window. Use W.tumbling, W.sliding or W.cumulative, or leave shed() out."
+            )
+    for name, bound in aggregates.items():
+        if scaled_of(bound.aggregate, bound) is None and not (bound.whole is not None and bound.whole.of_weighted):
+            raise MuntinError(
+                f"{name} cannot be computed under shed(): it tells single tuples, or is about all of them, and any of "
+                "them may have been dropped, so that the rest says nothing of it. Leave it out, or compute it in a "
+                "query of its own without shed()."
+            )
+
+
+def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]:
+    """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
+    if by_chance:
+        found = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
+        found[STOOD_FOR] = Bound((Weighed(None, None),), pa.float64(), _lower_stood_for)
+        found[OF_ALL] = _in_states(Weighed(None, None))
+    else:
+        found = {MISSING: _in_states(Missing(None))}
+    for name, bound in aggregates.items():
+        scaled = scaled_of(bound.aggregate, bound)
+        if scaled is None or scaled.weighed is None or scaled.is_known or name.startswith(HIDDEN):
+            continue
+        found[estimates_of(name)] = _in_states(*scaled.partials(by_chance, bound.partials))
+        if scaled.partners is not None and scaled.partners.weighed is not None:
+            found[partners_of(name)] = _in_states(*scaled.partners.partials(by_chance, ()))
+    return found
+
+
+def later(aggregates: Collection[str]) -> set[str]:
+    """Those of them that only windows need of which tuples were shed."""
+    return {MISSING, OF_ALL, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
+
+
+def estimates_of(name: str) -> str:
+    return f"{HIDDEN}{name}_estimates"
+
+
+def partners_of(name: str) -> str:
+    return f"{HIDDEN}{name}_partners"
+
+
+def statistic(name: str, bound: Bound) -> Bound:
+    """A running statistic of a sample, estimated from the tuples that were kept."""
+    inner = bound.partials[0]
+    column = inner.inputs[0] if inner.inputs else None
+    weighed = Weighed(inner.where, column)
+    return Bound((weighed,), pa.float64(), partial(_lower_statistic, name))
+
+
+def _in_states(*partials: Partial) -> Bound:
+    """What is asked for in states, because there are more of them than one answer would tell."""
+    return Bound(partials, pa.null(), _lower_no_states)
+
+
+def _lower_no_states(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    raise TypeError("estimates are made of states as they are")
+
+
+def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (state,) = states
+    return pa.array(state[FIELDS.index("kept")].astype(np.int64))
+
+
+def _lower_stood_for(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    (state,) = states
+    return pa.array(state[FIELDS.index("count")])
+
+
+def _lower_statistic(name: str, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+    ((count, mean, squares, *_),) = states
+    if name == COUNT:
+        return pa.array(np.rint(count))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pa.array({MEAN: mean, VARIANCE: np.maximum(squares, 0) / np.maximum(count, 1)}[name])

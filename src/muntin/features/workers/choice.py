@@ -1,0 +1,95 @@
+"""Which worker model a query gets: figure 7 of the paper, with what the number of keys and their skew add to it.
+
+    forward-context-aware windows            -> agnostic
+    forward-context-free, incremental        -> active
+    forward-context-free, non-incremental    -> agnostic, or active
+
+Where keys are many and alike, neither is needed: spreading keys copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muntin.errors import MuntinError
+from muntin.features.workers.policy import Model, Parallel, Workers
+from muntin.windows import PaneWindow, Window
+
+KEYS_PER_WORKER = 4
+"""With fewer keys than this to each worker, some workers would get twice as much to do as others."""
+TASKS_PER_WORKER = 2
+"""More tasks than cores: whoever is done takes the next one. As each has its price, not many more."""
+
+
+def choose(
+    parallel: Parallel,
+    windows: Sequence[Window],
+    *,
+    keyed: bool,
+    incremental: bool,
+    approximate: bool,
+    cores: int,
+) -> Workers:
+    """`incremental` if partial results answer every window; `approximate` if samples may."""
+    check(parallel, windows, approximate=approximate)
+    model, why = _model(parallel, windows, keyed, incremental, approximate, parallel.workers or cores)
+    count = parallel.workers or cores
+    batch = parallel.batch or (_batch(windows) if incremental else 1)
+    # Fewer workers than cores are a wish for less: that many tasks, and no more.
+    tasks = count if count < cores else count * TASKS_PER_WORKER
+    return Workers(model, count, batch if model == "active" else 1, tasks, parallel.ordered, why)
+
+
+def check(parallel: Parallel, windows: Sequence[Window], *, approximate: bool) -> None:
+    """That a model which was asked for can do it."""
+    aware = _aware(windows)
+    if parallel.model == "active" and aware is not None:
+        raise MuntinError(
+            f"The active model sends every tuple to the workers whose windows hold it, as soon as it arrives. The "
+            f"windows of {aware.title} are forward-context-aware: which of them hold a tuple depends on tuples that "
+            "are still to come. Use model='agnostic', or 'auto'."
+        )
+    if parallel.model == "agnostic" and approximate:
+        raise MuntinError(
+            "The agnostic model hands out windows with all their tuples, and approximate() answers from samples that "
+            "stay where they are. Use model='active' or 'keyed', or leave out approximate()."
+        )
+
+
+def _model(
+    parallel: Parallel, windows: Sequence[Window], keyed: bool, incremental: bool, approximate: bool, workers: int
+) -> tuple[Model, str]:
+    if parallel.model != "auto":
+        return parallel.model, "as asked for"
+    enough = keyed and (parallel.keys is None or parallel.keys >= KEYS_PER_WORKER * workers)
+    if enough and not parallel.skewed:
+        known = "taken to be many (say keys= if they are not)" if parallel.keys is None else f"{parallel.keys:,}"
+        return "keyed", f"the keys are {known} and alike, so that spreading them keeps all workers busy"
+    if not keyed:
+        reason = "there is only one group"
+    elif not enough:
+        reason = f"there are only {parallel.keys:,} keys for {workers} workers"
+    else:
+        reason = "a few keys have most of the tuples"
+    aware = _aware(windows)
+    numbered = next((window for window in windows if not isinstance(window, PaneWindow)), None)
+    if approximate:
+        if aware is not None:
+            return "keyed", f"{reason}, but the samples that answer {aware.title} stay with their key"
+        return "active", f"{reason}, and samples stay with the worker of their window"
+    if aware is not None:
+        return "agnostic", f"{reason}, and {aware.title} is forward-context-aware"
+    if incremental and numbered is None:
+        return "active", f"{reason}, all windows are forward-context-free, and partial results answer them"
+    if numbered is not None:
+        return "agnostic", f"{reason}, and tuples get to know their window of {numbered.title} only as they are settled"
+    return "agnostic", f"{reason}, and whole windows differ in what they cost: jobs go to whoever is free"
+
+
+def _aware(windows: Sequence[Window]) -> Window | None:
+    return next((window for window in windows if window.forward_context == "aware"), None)
+
+
+def _batch(windows: Sequence[Window]) -> int:
+    """As many windows in a row as overlap: then no more than twice the panes are sent, whatever the overlap."""
+    return max((window.copies for window in windows if isinstance(window, PaneWindow)), default=1)

@@ -1,0 +1,217 @@
+"""The active worker model: windows are dealt to workers, and every pane goes to those whose windows hold it.
+
+Window i belongs to worker i mod n; with batches of b consecutive windows, to worker ⌊i / b⌋ mod n. So each worker has a
+window model of its own, with the private slide n·slide of the paper, and for the rest of the system it is a query with
+these windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from muntin.arrays import BoolArray, Int64Array
+from muntin.engine.operators.time import TimeFamily
+from muntin.panes.table import Leaves, PaneTable, arranged, compacted
+from muntin.windows import PaneWindow, TimeWindow, Window
+from muntin.windows.model import ForwardContext, Ids, Parameters
+
+if TYPE_CHECKING:
+    from muntin.plan import Plan
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The windows of one worker: ⌊id / batch⌋ mod workers is its number. Its own ids leave out all others."""
+
+    worker: int
+    workers: int
+    batch: int
+
+    def owns(self, ids: Int64Array) -> BoolArray:
+        return np.asarray(ids // self.batch % self.workers == self.worker)
+
+    def owns_session(self, starts: Int64Array) -> BoolArray:
+        """Sessions have no number: of the times at which they start, which are round, the bits are mixed first."""
+        mixed = (starts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
+        return np.asarray(mixed % np.uint64(self.workers) == self.worker)
+
+    def shared(self, own: Ids) -> Ids:
+        """The id that everyone knows, for an id of the worker's own."""
+        return (own // self.batch * self.workers + self.worker) * self.batch + own % self.batch
+
+    def from_(self, ids: Ids) -> Ids:
+        """The first own id that is not before an id."""
+        return self.until(ids - 1) + 1
+
+    def until(self, ids: Ids) -> Ids:
+        """The last own id that is not behind an id."""
+        block, within = ids // self.batch, ids % self.batch
+        turn, whose = block // self.workers, block % self.workers
+        # In its own block, up to the id itself; behind it all of the block, before it nothing yet.
+        mine, over = whose == self.worker, whose > self.worker
+        reached: Ids = within * mine + (self.batch - 1) * over - (whose < self.worker)
+        return turn * self.batch + reached
+
+
+@dataclass(frozen=True, repr=False)
+class DealtWindow(PaneWindow):
+    """The windows of a model that one worker has, with ids of their own."""
+
+    window: PaneWindow
+    deal: Deal
+    forward_context: ClassVar[ForwardContext] = "free"
+    extent_formula: ClassVar[str] = "E(w) of every n-th window"
+
+    @classmethod
+    def of(cls, window: PaneWindow, deal: Deal) -> DealtWindow:
+        offset = window.offset
+        if isinstance(window, TimeWindow) and deal.batch == 1:
+            offset += deal.worker * window.slide
+        return cls(window.name, offset, replace(window, name=None), deal)
+
+    @property
+    def label(self) -> str:
+        return self.window.label
+
+    @property
+    def parameters(self) -> tuple[str, Parameters]:
+        return self.window.parameters
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Private panes: without batches, the starts of a worker's windows are n slides apart."""
+        if isinstance(self.window, TimeWindow) and self.deal.batch == 1:
+            return self.window.size, self.window.slide * self.deal.workers
+        return self.window.lengths
+
+    @property
+    def longest(self) -> int:
+        return self.window.longest
+
+    @property
+    def copies(self) -> int:
+        return self.window.copies
+
+    def start(self, window_id: Ids) -> Ids:
+        return self.window.start(self.deal.shared(window_id))
+
+    def end(self, window_id: Ids) -> Ids:
+        return self.window.end(self.deal.shared(window_id))
+
+    def first_containing(self, times: Int64Array) -> Int64Array:
+        return self.deal.from_(self.window.first_containing(times))
+
+    def last_containing(self, times: Int64Array) -> Int64Array:
+        return self.deal.until(self.window.last_containing(times))
+
+    def last_ended(self, time: int) -> int:
+        return self.deal.until(self.window.last_ended(time))
+
+    def told_id(self, ids: Int64Array) -> Int64Array:
+        return self.deal.shared(ids)
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """All windows of a query, and how they are dealt."""
+
+    windows: tuple[Window, ...]
+    workers: int
+    batch: int
+
+    def deal(self, worker: int) -> Deal:
+        return Deal(worker, self.workers, self.batch)
+
+    @cached_property
+    def _dealt(self) -> list[list[DealtWindow]]:
+        panes = [window for window in self.windows if isinstance(window, PaneWindow)]
+        return [[DealtWindow.of(window, self.deal(worker)) for window in panes] for worker in range(self.workers)]
+
+    @cached_property
+    def _numbers_tuples(self) -> bool:
+        return not all(isinstance(window, PaneWindow) for window in self.windows)
+
+    def of_panes(self, worker: int, times: Int64Array) -> BoolArray:
+        """The mapping: whether some window of a worker holds the panes, or tuples, at these times."""
+        held = np.zeros(len(times), dtype=bool)
+        for window in self._dealt[worker]:
+            held |= window.first_containing(times) <= window.last_containing(times)
+        return held
+
+    def of_tuples(self, worker: int, times: Int64Array) -> BoolArray:
+        """The same of tuples; those that are to be numbered, or to make a session, may be in any worker's windows."""
+        return np.ones(len(times), dtype=bool) if self._numbers_tuples else self.of_panes(worker, times)
+
+    def is_first(self, worker: int, times: Int64Array, tuples: bool) -> BoolArray:
+        """Whether no worker before this one has the panes or tuples at these times: so each is counted once."""
+        having = self.of_tuples if tuples else self.of_panes
+        before = np.zeros(len(times), dtype=bool)
+        for other in range(worker):
+            before |= having(other, times)
+        return having(worker, times) & ~before
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Which of the workers a plan is for."""
+
+    number: int
+    dealing: Dealing
+
+    @property
+    def deal(self) -> Deal:
+        return self.dealing.deal(self.number)
+
+    def counts(self, times: Int64Array, tuples: bool) -> BoolArray:
+        """Of which panes or tuples this worker says what became of them."""
+        return self.dealing.is_first(self.number, times, tuples)
+
+
+def plan_of_worker(plan: Plan, number: int) -> Plan:
+    """The query as one worker has it: with its own windows."""
+    dealing = plan.dealing
+    assert dealing is not None, "only active workers have windows of their own"
+    deal = dealing.deal(number)
+    windows = tuple(_dealt(window, deal) for window in plan.windows)
+    families = tuple(
+        replace(family, windows=tuple((index, windows[index]) for index, _ in family.windows))
+        if isinstance(family, TimeFamily)
+        else family
+        for family in plan.families
+    )
+    return replace(plan, windows=windows, families=families, worker=Worker(number, dealing))
+
+
+def _dealt(window: Window, deal: Deal) -> Window:
+    return DealtWindow.of(window, deal) if isinstance(window, PaneWindow) else window
+
+
+def deal_out(plan: Plan, table: PaneTable) -> dict[int, PaneTable]:
+    """What each worker gets of a table of the pane stage: every pane that one of its windows holds, and no other."""
+    dealing = plan.dealing
+    assert dealing is not None, "only active workers are dealt panes"
+    shares = {}
+    for worker in range(dealing.workers):
+        kept = [dealing.of_panes(worker, leaves.time) for leaves in table.leaves]
+        tuples = None if table.tuples is None else dealing.of_tuples(worker, table.tuples.time)
+        share = table.filter(kept, tuples)
+        if share.size:
+            shares[worker] = compacted(plan.layout, share, slack=0)
+    return shares
+
+
+def in_private_panes(plan: Plan, table: PaneTable) -> PaneTable:
+    """What a worker received, with its panes joined to those of the worker: the widest that its windows are made of."""
+    family = plan.over_time
+    if plan.worker is None or family is None:
+        return table
+    leaves = list(table.leaves)
+    for index, leaf_set in enumerate(family.leaf_sets, family.first_set):
+        if not leaf_set.per_tuple and len(leaves[index]):
+            each = leaves[index]
+            leaves[index] = arranged(leaf_set, Leaves(each.key, family.grid.starts(each.time), each.state))
+    return replace(table, leaves=tuple(leaves))

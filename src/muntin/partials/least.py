@@ -1,0 +1,144 @@
+"""The least tuple of a group in some order: min, max, first, last, argmin and argmax are all this one partial.
+
+| aggregate | order, least first |
+| --- | --- |
+| `min(x)` | x |
+| `max(x)` | x, inverted |
+| `first(x)` | time, then x |
+| `last(x)` | time inverted, then x inverted |
+| `argmin(x, by)` | by, then time, then whether x is null, then x |
+| `argmax(x, by)` | by inverted, then time, then whether x is null, then x |
+
+The later places of an order are the fixed tie-break: the answer does not depend on the order of arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.arrays import Array, BoolArray, Int64Array, Runs, State
+from muntin.partials.partial import Field, Partial
+from muntin.partials.rows import Rows
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place in the order: a column's order key, or the event time (`column` None), perhaps inverted."""
+
+    column: str | None
+    inverted: bool = False
+    ranked: bool = False
+    """Whether the column's order keys are ranks in a dictionary."""
+    nullness: bool = False
+    """Whether the place is not the column's value but whether it is null (1) or not (0)."""
+
+
+@dataclass(frozen=True)
+class Least(Partial):
+    """Field 0 tells whether there is no tuple (1) or one (0); the others hold its order keys.
+
+    A tuple counts unless one of its columns is null; a column whose nullness has a place of its own may be null.
+    """
+
+    places: tuple[Place, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place.column for place in self.places if place.column is not None))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        optional = {place.column for place in self.places if place.nullness}
+        return tuple(column for column in self.inputs if column not in optional)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        kept = (
+            Field("int64", dictionary=place.column if place.ranked else None, inverted=place.inverted)
+            for place in self.places
+        )
+        return (Field("uint8"), *kept)
+
+    def lift(self, rows: Rows) -> State:
+        groups, *keys = rows.select(self.required, self.where, *(_keys(place, rows) for place in self.places))
+        absent = (np.bincount(groups, minlength=rows.group_count) == 0).astype(np.uint8)
+        least = []
+        for index, place in enumerate(self.places):
+            signed = ~keys[index] if place.inverted else keys[index]
+            best = np.full(rows.group_count, _LARGEST, dtype=np.int64)
+            np.minimum.at(best, groups, signed)
+            # Groups without a tuple hold rank 0, so that a change of dictionary finds a rank to change.
+            best[absent == 1] = ~np.int64(0) if place.inverted else 0
+            least.append(best)
+            if index + 1 < len(self.places):  # only the tuples that tie so far go on to the next place
+                ties = signed == best[groups]
+                groups, *keys = (column[ties] for column in (groups, *keys))
+        return (absent, *least)
+
+    def combine(self, left: State, right: State) -> State:
+        take_right = less(right, left)
+        return tuple(np.where(take_right, b, a) for a, b in zip(left, right, strict=True))
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        if len(self.places) > 1:
+            return super().reduce(state, runs)
+        # One place: with absent partials out of the way, the run's least key is a plain minimum.
+        (absent, key), runs = runs.gathered(state)
+        best = runs.least(np.where(absent == 1, _LARGEST, key))
+        gone = runs.least(absent)
+        return (gone, np.where(gone == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
+
+
+def _keys(place: Place, rows: Rows) -> Int64Array:
+    if place.column is None:
+        return rows.times
+    if place.nullness:
+        return np.asarray(rows.array(place.column).is_null()).astype(np.int64)
+    return rows.order_keys(place.column)
+
+
+def less(left: State, right: State) -> BoolArray:
+    """Whether `left` comes before `right`, comparing field by field."""
+    before = left[0] < right[0]
+    equal = left[0] == right[0]
+    for a, b in zip(left[1:], right[1:], strict=True):
+        before |= equal & (a < b)
+        equal &= a == b
+    return np.asarray(before)
+
+
+@dataclass(frozen=True)
+class LeastCount(Partial):
+    """The least value (the greatest, if inverted) and how many tuples have it."""
+
+    place: Place
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        assert self.place.column is not None, "a value is counted, not a time"
+        return (self.place.column,)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        dictionary = self.place.column if self.place.ranked else None
+        return (Field("int64", dictionary=dictionary, inverted=self.place.inverted), Field("int64"))
+
+    def lift(self, rows: Rows) -> State:
+        groups, key = rows.select(self.inputs, self.where, rows.order_keys(self.inputs[0]))
+        signed = ~key if self.place.inverted else key
+        best = np.full(rows.group_count, _LARGEST, dtype=np.int64)
+        np.minimum.at(best, groups, signed)
+        count = np.bincount(groups[signed == best[groups]], minlength=rows.group_count)
+        best[count == 0] = ~np.int64(0) if self.place.inverted else 0
+        return (best, count)
+
+    def combine(self, left: State, right: State) -> State:
+        (key_left, count_left), (key_right, count_right) = left, right
+        take_right = (count_right > 0) & ((count_left == 0) | (key_right < key_left))
+        take_both = (count_left > 0) & (count_right > 0) & (key_left == key_right)
+        count: Array = np.where(take_right, count_right, count_left) + np.where(take_both, count_right, 0)
+        return (np.where(take_right, key_right, key_left), count)

@@ -1,0 +1,227 @@
+"""Partials: what a pane keeps of its tuples. `lift` makes them from tuples, `combine` merges them.
+
+An aggregate is a set of partials and a `lower` that turns their combination into the answer. Partials are values:
+two aggregates that need the same one (`sum` and `mean` of one column) share it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from muntin.arrays import Float64Array, Int64Array, Runs, State, fold_runs
+from muntin.partials.rows import Rows
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a partial's state."""
+
+    dtype: str
+    dictionary: str | None = None
+    """The column whose dictionary the ranks in this field belong to, if they are ranks."""
+    inverted: bool = False
+    """Whether the field holds the complement of its values, so that the greatest value compares as the least."""
+
+
+@dataclass(frozen=True)
+class Partial(ABC):
+    where: str | None
+    """The boolean column that says which tuples count, if not all of them."""
+    of_shed: ClassVar[bool] = False
+    """Whether there is something to keep only where tuples were shed."""
+    rounds: ClassVar[bool] = False
+    """Whether combining rounds, so that the last bits depend on the order in which panes are combined."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[Field, ...]: ...
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that `lift` reads."""
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The same, and the filter."""
+        return self.inputs if self.where is None else (*self.inputs, self.where)
+
+    @abstractmethod
+    def lift(self, rows: Rows) -> State:
+        """One partial per group, of the group's tuples; of no tuples, where none of them counts."""
+
+    @abstractmethod
+    def combine(self, left: State, right: State) -> State:
+        """The partials of the union of the tuples, position by position."""
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        """One partial per run of neighbours."""
+        return fold_runs(state, runs, self.combine)
+
+
+@dataclass(frozen=True)
+class Count(Partial):
+    """How many tuples count: all of them, or those in which `column` is not null."""
+
+    column: str | None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"),)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.column,) if self.column is not None else ()
+
+    def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
+        if rows.strata is not None and self.column is None and self.where is None:
+            return (rows.strata.received.astype(np.int64),)  # those that were shed count, too
+        (groups,) = rows.select(self.inputs, self.where)
+        return (np.bincount(groups, minlength=rows.group_count),)
+
+    def combine(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.sums(state[0]),)
+
+
+@dataclass(frozen=True)
+class ColumnPartial(Partial):
+    """A partial of one column."""
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class FloatSum(ColumnPartial):
+    """The sum of a floating column, in double precision as Spark's."""
+
+    rounds = True
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("float64"),)
+
+    def lift(self, rows: Rows) -> State:
+        if rows.one_each:
+            return (rows.one_by_one(self.inputs, self.where, rows.numbers(self.column), 0),)
+        groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
+        return (sums(groups, weights, rows.group_count),)
+
+    def combine(self, left: State, right: State) -> State:
+        with np.errstate(all="ignore"):  # inf - inf is NaN, as in Spark: no reason to warn
+            return (left[0] + right[0],)
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        with np.errstate(all="ignore"):
+            return (runs.sums(state[0]),)
+
+
+def sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
+    """The sum of each group's weights."""
+    # Of no tuples at all, bincount makes integers.
+    return np.bincount(groups, weights=weights, minlength=group_count).astype(np.float64, copy=False)
+
+
+_HALF = 32
+_LOW = (1 << _HALF) - 1
+
+
+@dataclass(frozen=True)
+class IntegerSum(ColumnPartial):
+    """The exact sum of an integer column, as `high * 2**32 + low` with `0 <= low < 2**32`.
+
+    Two halves cannot overflow before some 2**31 tuples of the largest values, so an overflow of the answer is seen
+    where it happens, in the window that has it, and never by accident in a node of the tree that no window reads.
+    """
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"), Field("int64"))
+
+    def lift(self, rows: Rows) -> State:
+        groups, weights = rows.select(self.inputs, self.where, self.integers(rows))
+        largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
+        if largest * len(weights) < 1 << 53:  # exact in double precision, which bincount adds in
+            total = exact_sums(groups, weights, rows.group_count)
+            return (total >> _HALF, total & _LOW)
+        high = exact_sums(groups, weights >> _HALF, rows.group_count)
+        low = exact_sums(groups, weights & _LOW, rows.group_count)
+        return carried(high, low)
+
+    def integers(self, rows: Rows) -> Int64Array:
+        return rows.order_keys(self.column)
+
+    def combine(self, left: State, right: State) -> State:
+        return carried(left[0] + right[0], left[1] + right[1])
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return carried(runs.sums(state[0]), runs.sums(state[1]))
+
+
+def as_numbers(total: State) -> Float64Array:
+    """The sums of `FloatSum` or `IntegerSum` in double precision."""
+    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**_HALF + total[1])
+
+
+def exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
+    if len(weights) < 1 << 20:  # 2**20 halves of 2**32 stay below 2**53
+        return np.bincount(groups, weights=weights, minlength=group_count).astype(np.int64)
+    sums = np.zeros(group_count, dtype=np.int64)
+    np.add.at(sums, groups, weights)
+    return sums
+
+
+def carried(*digits: Int64Array) -> State:
+    """Digits of 32 bits, the highest first: what is too large for one goes to the one before it."""
+    *higher, low = digits
+    if not higher:
+        return (low,)
+    return (*carried(*higher[:-1], higher[-1] + (low >> _HALF)), low & _LOW)
+
+
+@dataclass(frozen=True)
+class Moments(ColumnPartial):
+    """Count, mean and sum of squared deviations, merged by the formula of Chan, Golub and LeVeque.
+
+    Sums of squares would cancel catastrophically for values far from zero; deviations from the mean do not.
+    """
+
+    rounds = True
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("float64"), Field("float64"), Field("float64"))
+
+    def lift(self, rows: Rows) -> State:
+        groups, numbers = rows.select(self.inputs, self.where, rows.numbers(self.column))
+        count = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
+        with np.errstate(all="ignore"):
+            mean = sums(groups, numbers, rows.group_count) / np.maximum(count, 1)
+            squares = sums(groups, (numbers - mean[groups]) ** 2, rows.group_count)
+        return (count, mean, squares)
+
+    def combine(self, left: State, right: State) -> State:
+        count_left, mean_left, squares_left = left
+        count_right, mean_right, squares_right = right
+        count = count_left + count_right
+        share = count_right / np.maximum(count, 1)
+        with np.errstate(all="ignore"):
+            apart = mean_right - mean_left
+            mean = mean_left + apart * share
+            squares = squares_left + squares_right + apart * apart * count_left * share
+        # Of no tuples there is no mean: the other side's passes through untouched, whatever apart is.
+        mean = np.where(count_left == 0, mean_right, np.where(count_right == 0, mean_left, mean))
+        squares = np.where(count_left == 0, squares_right, np.where(count_right == 0, squares_left, squares))
+        return (count, mean, squares)

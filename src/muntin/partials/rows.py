@@ -1,0 +1,90 @@
+"""A batch of tuples as the aggregates see it: every column is decoded at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
+from muntin.partials import values
+
+if TYPE_CHECKING:
+    from muntin.features.shedding.strata import Strata
+
+
+class Rows:
+    """Tuples with the group that each belongs to: `groups[i]` in `range(group_count)` is the (key, pane) of row i."""
+
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        times: Int64Array,
+        groups: Int64Array | None,
+        group_count: int,
+        strata: Strata | None = None,
+    ) -> None:
+        """`groups` may be left out where every row is a group of its own, in order."""
+        self.batch = batch
+        self.times = times
+        self.one_each = groups is None
+        """Then there is nothing to add up: a partial is its row."""
+        self.groups = np.arange(group_count) if groups is None else groups
+        self.group_count = group_count
+        self.strata = strata
+        """What the rows stand for, where others were shed."""
+        self.dictionaries: dict[str, pa.Array] = {}
+        self._order_keys: dict[str, Int64Array] = {}
+        self._numbers: dict[str, Float64Array] = {}
+        self._masks: dict[tuple[tuple[str, ...], str | None], BoolArray | None] = {}
+
+    def of_groups(self, chosen: Int64Array, columns: Sequence[str]) -> Rows:
+        """The rows of some groups, which are numbered in this order, with these columns."""
+        number = np.full(self.group_count, -1)
+        number[chosen] = np.arange(len(chosen))
+        groups = number[self.groups]
+        at = np.flatnonzero(groups >= 0)
+        taken = [self.array(column).take(pa.array(at)) for column in columns]
+        strata = None if self.strata is None else self.strata.take(chosen)
+        return Rows(pa.record_batch(taken, names=list(columns)), self.times[at], groups[at], len(chosen), strata)
+
+    def array(self, column: str) -> pa.Array:
+        return self.batch.column(column)
+
+    def order_keys(self, column: str) -> Int64Array:
+        if column not in self._order_keys:
+            array = self.array(column)
+            if values.is_ranked(array.type):
+                self._order_keys[column], self.dictionaries[column] = values.ranked(array)
+            else:
+                self._order_keys[column] = values.fixed_order_keys(array)
+        return self._order_keys[column]
+
+    def numbers(self, column: str) -> Float64Array:
+        if column not in self._numbers:
+            self._numbers[column] = values.numbers(self.array(column))
+        return self._numbers[column]
+
+    def mask(self, columns: tuple[str, ...], where: str | None) -> BoolArray | None:
+        """The rows that count: no column is null and the filter is true. None stands for all of them."""
+        key = (columns, where)
+        if key not in self._masks:
+            masks = [values.valid_mask(self.array(column)) for column in columns]
+            if where is not None:
+                kept = values.filled(self.array(where))  # a filter that is null is not true
+                masks.append(np.asarray(kept.to_numpy(zero_copy_only=False)))
+            present = [mask for mask in masks if mask is not None]
+            self._masks[key] = np.logical_and.reduce(present) if present else None
+        return self._masks[key]
+
+    def one_by_one(self, columns: tuple[str, ...], where: str | None, values: Array, nothing: int) -> Array:
+        """Where every row is a group: its value, or what there is of no row."""
+        mask = self.mask(columns, where)
+        return values if mask is None else np.where(mask, values, values.dtype.type(nothing))
+
+    def select(self, columns: tuple[str, ...], where: str | None, *arrays: Array) -> tuple[Array, ...]:
+        """The groups and `arrays`, restricted to the rows that count."""
+        mask = self.mask(columns, where)
+        return (self.groups, *arrays) if mask is None else tuple(array[mask] for array in (self.groups, *arrays))
