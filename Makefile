@@ -32,6 +32,7 @@ lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 
 bench: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin bench slide

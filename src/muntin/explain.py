@@ -12,7 +12,7 @@ from muntin.engine.operators.ordered import OrderedFamily
 from muntin.engine.operators.session import SessionFamily
 from muntin.engine.operators.time import TimeFamily
 from muntin.expressions import shown
-from muntin.features.compression.policy import Compression, describe_size
+from muntin.features.compression.policy import Compression
 from muntin.features.ranking.policy import Top
 from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.shedding.policy import Shedding
@@ -21,6 +21,7 @@ from muntin.holistic.applied import Applied
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.plan import Plan
 from muntin.query import Query
+from muntin.sizes import describe_size
 from muntin.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 

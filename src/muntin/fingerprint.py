@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
-from muntin.aggregates.custom import CustomPartial, OptionalPartial
+from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.partial import Partial
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.durations import describe
 from muntin.expressions import shown
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression, describe_size
+from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
 from muntin.features.sampling.policy import AUTO, Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.features.workers.policy import Parallel
 from muntin.holistic.applied import Applied
+from muntin.sizes import describe_size
 from muntin.type_names import spark_name
 from muntin.written import call, unlike, written
 

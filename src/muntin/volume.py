@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from muntin.durations import describe
 from muntin.engine.operators.operator import Family
 from muntin.engine.operators.time import TimeFamily
-from muntin.features.compression.policy import describe_size
+from muntin.sizes import describe_size
 from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
 
 RESULTS_PER_ROW = 100_000

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin import aggregates as A
-from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.arrays import Array, Runs, State
 from muntin.errors import MuntinError
+from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.rows import Rows
 from tests import naive, strategies
 from tests.builders import TIME, bind, compose, lift_affine, one_number, to_batch

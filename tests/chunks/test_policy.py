@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.errors import MuntinError
-from muntin.features.compression.policy import CODECS, NEVER_COMPRESSED, Compression, describe_size, size_in_bytes
+from muntin.features.compression.policy import CODECS, NEVER_COMPRESSED, Compression
+from muntin.sizes import describe_size, size_in_bytes
 
 
 def after(value: Any, codec: Any = "zstd", level: Any = None) -> Compression:

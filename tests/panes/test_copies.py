@@ -11,7 +11,7 @@ import pytest
 from muntin.engine import state as values
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore, Totals
-from muntin.panes.copies import LocalCopies
+from muntin.host.copies import LocalCopies
 from muntin.panes.watermarks import Marks
 from tests.builders import lift, make_plan, pane_values, row, sliding
 

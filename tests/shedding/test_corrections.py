@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
 from muntin.features.shedding.scaled import Asked, Kind, Scaled
-from muntin.features.shedding.strata import Strata, kept_by_concept, random_numbers
+from muntin.features.shedding.strata import kept_by_concept, random_numbers
 from muntin.features.shedding.weighed import Estimates, Weighed
 from muntin.panes import packed
 from muntin.panes.table import PaneTable
 from muntin.partials.partial import Count, FloatSum, IntegerSum
 from muntin.partials.rows import Rows
+from muntin.partials.strata import Strata
 from muntin.plan import Plan
 from tests import strategies
 from tests.builders import answer, make_plan, pack, row, sliding

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.features.shedding.scaled import Asked, Kind, Scaled
-from muntin.features.shedding.strata import Strata, kept_by_chance, kept_by_concept, random_numbers
+from muntin.features.shedding.strata import kept_by_chance, kept_by_concept, random_numbers
 from muntin.features.shedding.weighed import FIELDS, Weighed, WeighedSquares
 from muntin.partials.rows import Rows
+from muntin.partials.strata import Strata
 
 WEIGHED, WEIGHED_SQUARES = Weighed("counts", "x"), WeighedSquares("counts", "x")
 

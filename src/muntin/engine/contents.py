@@ -17,7 +17,6 @@ from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import Answers, Family
 from muntin.errors import MuntinError
 from muntin.expressions import shown
-from muntin.features.compression.policy import describe_size
 from muntin.holistic.applied import Applied
 from muntin.holistic.contents import Held
 from muntin.holistic.function import Whole
@@ -25,6 +24,7 @@ from muntin.joins.product import Product
 from muntin.panes.table import PaneTable, merged_keys
 from muntin.panes.tuples import Tuples, concatenated
 from muntin.partials.values import of_type
+from muntin.sizes import describe_size
 
 if TYPE_CHECKING:
     from muntin.features.sampling.windows import ApproximateWindows

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.custom import CustomPartial, OptionalPartial
 from muntin.engine.operators.delta import DeltaFamily, delta_registers
 from muntin.engine.operators.operator import Family, Output
 from muntin.engine.operators.ordered import OrderedFamily
@@ -16,6 +15,7 @@ from muntin.engine.operators.session import SessionFamily
 from muntin.engine.operators.time import TimeFamily
 from muntin.panes.table import Layout, LeafSet, key_schema
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT, membership_type
+from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.partial import Count, Partial
 from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
 

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
 from muntin.features.shedding.shedder import Shedder
-from muntin.features.shedding.strata import Strata
 from muntin.features.workers.dealing import deal_out
 from muntin.panes import keys, packed
 from muntin.panes.grid import PaneGrid, last_ends
@@ -32,6 +31,7 @@ from muntin.panes.table import (
 )
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT, Tuples, by_code
 from muntin.partials.rows import Rows
+from muntin.partials.strata import Strata
 from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from muntin.errors import StateError
+from muntin.host.copies import LocalCopies
 from muntin.host.folder import HERE, HostFolder
-from muntin.panes.copies import LocalCopies
 
 COPIED_BYTES = 1 << 18
 """Values from this size on are worth a copy on the host: smaller ones come from the state as fast."""

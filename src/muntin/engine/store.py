@@ -25,9 +25,9 @@ from muntin.features.drift.meter import LastWindow
 from muntin.features.sampling.packed import pack_samples, unpack_samples
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.store import SampleStore, ShardSamples
+from muntin.host.copies import LocalCopies
 from muntin.host.folder import HostFolder
 from muntin.panes import packed
-from muntin.panes.copies import LocalCopies
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.panes.watermarks import Marks

@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.custom import CustomPartial
 from muntin.arrays import Array, BoolArray, Int64Array, Runs, State, chooser, run_starts
 from muntin.panes import keys as key_codes
 from muntin.panes.tuples import Tuples, concatenated
+from muntin.partials.custom import CustomPartial
 from muntin.partials.partial import Field, Partial
 from muntin.partials.rows import Rows
 from muntin.partials.values import union_ranked

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
 from muntin.partials import values
-
-if TYPE_CHECKING:
-    from muntin.features.shedding.strata import Strata
+from muntin.partials.strata import Strata
 
 
 class Rows:
@@ -34,7 +31,7 @@ class Rows:
         self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.strata = strata
-        """What the rows stand for, where others were shed."""
+        """How the rows were drawn, where there were others."""
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}

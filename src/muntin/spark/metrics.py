@@ -16,7 +16,7 @@ from muntin.durations import describe
 from muntin.engine.metrics import ShardMetrics
 from muntin.engine.store import Totals
 from muntin.errors import MuntinError, MuntinWarning
-from muntin.features.compression.policy import describe_size
+from muntin.sizes import describe_size
 
 OBSERVATION = "muntin"
 RECENT = 10

@@ -20,11 +20,11 @@ from muntin.arrays import BoolArray, Int64Array, run_starts, stable_order
 from muntin.engine.chunks.bundles import Bundles, Place
 from muntin.engine.state import StateValues
 from muntin.errors import MuntinError
-from muntin.features.compression.policy import describe_size
 from muntin.panes import keys as key_codes
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.tuples import by_code
+from muntin.sizes import describe_size
 
 if TYPE_CHECKING:
     from muntin.plan import Plan

@@ -1,22 +1,18 @@
-"""The knob of paper 000: when a chunk is compressed, and with what."""
+"""The knob D of tunable compression (A_C, Gulisano): when a chunk is compressed, and with what."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from decimal import Decimal
 
 import pyarrow as pa
 
 from muntin.checks import one_of
 from muntin.durations import Duration, microseconds
 from muntin.errors import MuntinError
+from muntin.sizes import size_in_bytes
 
 CODECS = ("snappy", "lz4", "zstd")
 _LEVELS = {"lz4": (1, 12), "zstd": (1, 22)}
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 @dataclass(frozen=True)
@@ -65,30 +61,3 @@ def _check_level(codec: str, level: object) -> None:
     low, high = _LEVELS[codec]
     if isinstance(level, bool) or not isinstance(level, int) or not low <= level <= high:
         raise MuntinError(f"level must be a whole number from {low} to {high} for {codec}, got {level!r}.")
-
-
-def size_in_bytes(value: str | int, argument: str) -> int:
-    """Bytes: a number of them, or a string such as "2 GB" or "512 MiB"."""
-    if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip().lower())
-        if found is None or found[2] not in _UNITS:
-            raise MuntinError(f"{argument} is {value!r}, which is not a size; write one such as '512 MB' or '2 GB'.")
-        size = int(Decimal(found[1]) * _UNITS[found[2]])
-    elif isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    else:
-        raise MuntinError(f"{argument} must be a size such as '2 GB', or a number of bytes, got {value!r}.")
-    if size <= 0:
-        raise MuntinError(f"{argument} must be more than nothing, got {value!r}.")
-    if size >= 1 << 63:
-        raise MuntinError(f"{argument} is {value!r}, which is more than any machine has; give less than 9,000 PB.")
-    return size
-
-
-def describe_size(size: float) -> str:
-    """Bytes as a person would say it; thousands of petabytes stay such."""
-    for unit in ("bytes", "KB", "MB", "GB", "TB"):
-        if size < 999.5:  # what would be shown as 1,000 is one of the next unit
-            return f"{size:,.0f} {unit}" if unit in ("bytes", "KB", "MB") else f"{size:,.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} PB"

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.aggregates.custom import as_numpy, estimated
+from muntin.aggregates.custom import estimated
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.expressions import shown
 from muntin.features.sampling.policy import Approximation
@@ -24,6 +24,7 @@ from muntin.holistic.contents import Chosen, Held
 from muntin.holistic.frequent import most_frequent
 from muntin.holistic.function import Whole, lists
 from muntin.holistic.quantiles import Quantiles
+from muntin.partials.custom import as_numpy
 from muntin.statistics import estimators
 from muntin.statistics.estimators import Interval
 from muntin.statistics.frequencies import missed_share, places

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from muntin.checks import flag, one_of
 from muntin.errors import MuntinError
-from muntin.features.compression.policy import size_in_bytes
+from muntin.sizes import size_in_bytes
 
 Combined = Literal["l1", "max"]
 AUTO = "auto"

@@ -9,7 +9,8 @@ import numpy as np
 
 from muntin.arrays import Array, Int64Array
 from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.strata import Strata, kept_by_chance, kept_by_concept, kept_share, random_numbers, shares
+from muntin.features.shedding.strata import kept_by_chance, kept_by_concept, kept_share, random_numbers, shares
+from muntin.partials.strata import Strata
 
 
 class Shedder:

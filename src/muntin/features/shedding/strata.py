@@ -7,7 +7,6 @@ frequencies are exact and one pass does: what is dropped is dropped before it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -22,30 +21,6 @@ COARSE_BITS, FINE_BITS = 16, 8
 """Of the random number of a tuple. The coarse ones tell of most tuples whether they are kept; only those near the edge
 need the others, and are put in order. Of equal ones, the first counts."""
 DIGIT_BITS = 16
-
-
-@dataclass(frozen=True)
-class Strata:
-    """What stands behind the tuples that were kept, for each group of them: a stratum."""
-
-    received: Float64Array
-    """How many tuples there were."""
-    by_chance: float | None = None
-    """The chance with which each tuple was kept, where tuples were drawn one by one and not by their groups."""
-
-    def take(self, chosen: Int64Array) -> Strata:
-        return Strata(self.received[chosen], self.by_chance)
-
-    def weights(self, groups: Int64Array) -> Float64Array:
-        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is.
-
-        Where tuples were kept whatever their group is, all stand for equally many: groups of which none was kept are
-        among those.
-        """
-        if self.by_chance is not None:
-            return np.full(len(groups), 1 / self.by_chance)
-        kept = np.bincount(groups, minlength=len(self.received))
-        return np.asarray((self.received / np.maximum(kept, 1))[groups])
 
 
 def random_numbers(seed: int, *salt: int) -> np.random.Generator:

@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 
 from muntin.arrays import Float64Array, Int64Array, Runs, State, all_true, any_true
-from muntin.features.shedding.strata import Strata
 from muntin.partials import values
 from muntin.partials.partial import Field, Partial, sums
 from muntin.partials.rows import Rows
+from muntin.partials.strata import Strata
 
 Estimates: TypeAlias = Mapping[str, Float64Array]
 """What is estimated of windows, by the names of the fields."""

@@ -1,0 +1,143 @@
+"""The state of a custom aggregate: what the user's functions make of tuples, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
+from muntin.errors import MuntinError
+from muntin.partials import values
+from muntin.partials.partial import Field, Partial
+from muntin.partials.rows import Rows
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the user's functions hand their state over: one array, a tuple of arrays or a dict of them."""
+
+    names: tuple[str, ...] | None
+    size: int | None
+
+    @classmethod
+    def of(cls, state: Any, what: str) -> Shape:
+        if isinstance(state, dict):
+            return cls(tuple(state), len(state))
+        if isinstance(state, tuple | list):
+            return cls(None, len(state))
+        if isinstance(state, np.ndarray):
+            return cls(None, None)
+        raise MuntinError(
+            f"{what} of a custom aggregate must return a NumPy array, a tuple or a dict of them, got {state!r}."
+        )
+
+    def pack(self, state: Any) -> State:
+        if self.size is None:
+            return (np.asarray(state),)
+        parts = state.values() if self.names is not None else state
+        return tuple(np.asarray(part) for part in parts)
+
+    def unpack(self, state: State) -> Any:
+        if self.size is None:
+            return state[0]
+        return dict(zip(self.names, state, strict=True)) if self.names is not None else state
+
+
+@dataclass(frozen=True)
+class CustomPartial(Partial):
+    """The user's state, one partial per pane; one per tuple where the order of the tuples matters.
+
+    A function that is not commutative can only combine neighbours in time, and until the last window of a pane has
+    closed a tuple may still arrive between any two others. So its tuples stay apart, lifted, and meet in the tree.
+    """
+
+    columns: tuple[str, ...]
+    shape: Shape
+    dtypes: tuple[str, ...]
+    commutative: bool
+    lift_function: Callable[..., Any]
+    combine_function: Callable[[Any, Any], Any]
+    rounds = True  # the user's function may add floats
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(dtype) for dtype in self.dtypes)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.columns
+
+    def lift(self, rows: Rows) -> State:
+        raise TypeError("a custom partial is lifted tuple by tuple: lift_tuples")
+
+    def lift_tuples(self, rows: Rows) -> tuple[Int64Array, State]:
+        """The positions of the tuples that count, and the lifted state of each."""
+        mask = rows.mask(self.columns, self.where)
+        chosen = np.arange(len(rows.groups)) if mask is None else np.flatnonzero(mask)
+        inputs = [as_numpy(rows.array(column).take(pa.array(chosen))) for column in self.columns]
+        lifted = self.shape.pack(self.lift_function(*inputs))
+        return chosen, self._typed(lifted, len(chosen), "lift")
+
+    def combine(self, left: State, right: State) -> State:
+        result = self.combine_function(self.shape.unpack(left), self.shape.unpack(right))
+        return self._typed(self.shape.pack(result), len(left[0]), "combine")
+
+    def _typed(self, state: State, length: int, what: str) -> State:
+        if len(state) != len(self.dtypes) or any(column.shape != (length,) for column in state):
+            shapes = ", ".join(str(column.shape) for column in state)
+            raise MuntinError(
+                f"{what} of a custom aggregate must return {len(self.dtypes)} array(s) of length {length}, "
+                f"got shapes {shapes}; return one value per input position."
+            )
+        return tuple(
+            np.asarray(column).astype(dtype, copy=False) for column, dtype in zip(state, self.dtypes, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class OptionalPartial(Partial):
+    """A custom partial that shares its leaves with others, with a flag: of no tuples there is no custom state."""
+
+    inner: CustomPartial
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("bool"), *self.inner.fields)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.inner.inputs
+
+    def lift(self, rows: Rows) -> State:
+        """The tuples of a group follow one another, in their order."""
+        chosen, state = self.inner.lift_tuples(rows)
+        groups = rows.groups[chosen]
+        starts = run_starts(groups)
+        present = np.zeros(rows.group_count, dtype=bool)
+        present[groups[starts]] = True
+        columns = [np.zeros(rows.group_count, dtype=column.dtype) for column in state]
+        for column, folded in zip(
+            columns, fold_runs(state, Runs.of(starts, len(groups)), self.inner.combine), strict=True
+        ):
+            column[present] = folded
+        return (present, *columns)
+
+    def combine(self, left: State, right: State) -> State:
+        both = np.flatnonzero(left[0] & right[0])
+        columns = tuple(np.where(left[0], a, b) for a, b in zip(left[1:], right[1:], strict=True))
+        if len(both):
+            combined = self.inner.combine(*(tuple(column[both] for column in side[1:]) for side in (left, right)))
+            for column, update in zip(columns, combined, strict=True):
+                column[both] = update
+        return (left[0] | right[0], *columns)
+
+
+def as_numpy(array: pa.Array) -> Array:
+    """Tuples as the user's `lift` gets them: no nulls; strings as objects, times as datetime64[us]."""
+    if pa.types.is_timestamp(array.type):
+        return np.asarray(values.fixed_order_keys(array)).view("datetime64[us]")
+    return np.asarray(array.to_numpy(zero_copy_only=False))
