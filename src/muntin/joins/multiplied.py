@@ -71,7 +71,7 @@ def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, ti
         return replace(inner, whole=repeated, aggregate=None)
     lower = partial(_lowered(aggregate, inner.result), inner.lower)
     partials = (*inner.partials, Count(partners, None))
-    return Bound(partials, inner.result, lower, aggregate=Multiplied(aggregate, partners), where=where)
+    return Bound(partials, inner.result, lower, aggregate=Multiplied(aggregate.as_bound, partners), where=where)
 
 
 @dataclass(frozen=True)
