@@ -1,13 +1,14 @@
 # make demo     see it work, beside plain Spark
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
-# make test     lint, types and all tests
+# make test     lint, types and tests
+# make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 
 VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test faults lint bench pictures test-oldest clean
+.PHONY: help setup demo trading test test-extended faults lint bench pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -23,7 +24,10 @@ trading: setup
 	@$(WITH_JAVA) $(VENV)/bin/python -m examples.trading $(ARGS)
 
 test: setup lint
-	$(WITH_JAVA) $(VENV)/bin/pytest -n 2 --dist worksteal
+	$(WITH_JAVA) $(VENV)/bin/pytest -n 2 --dist worksteal -m 'not extended'
+
+test-extended: setup
+	$(WITH_JAVA) $(VENV)/bin/pytest -m extended
 
 faults: setup
 	@$(WITH_JAVA) $(VENV)/bin/python -m tests.faults $(ARGS)
@@ -44,7 +48,7 @@ $(OLDEST)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(OLDEST) 'pyspark==4.1.*'
 
 test-oldest: $(OLDEST)/.ready
-	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal
+	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m 'not extended'
 
 clean:
 	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results dist

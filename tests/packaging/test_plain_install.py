@@ -44,7 +44,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("spark", ["pyspark==4.1.*", "pyspark"])
+@pytest.mark.parametrize("spark", [pytest.param("pyspark==4.1.*", marks=pytest.mark.extended), "pyspark"])
 def test_the_wheel_alone_runs_the_quickstart(spark: str, place: Path) -> None:
     built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", ROOT, cwd=place)
     assert built.returncode == 0, built.stderr

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("cluster_script.py")
 
 
+@pytest.mark.extended
 def test_queries_on_a_cluster(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {
