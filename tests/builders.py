@@ -19,27 +19,28 @@ from muntin.engine import map_stage as pane_stage
 from muntin.engine import store
 from muntin.engine.chunks import bundles, needed
 from muntin.engine.chunks import store as chunk_store
+from muntin.engine.emitted import Emitted
+from muntin.engine.features import Option
+from muntin.engine.functions import AppliedFunction
 from muntin.engine.map_stage import PackedPanes, PaneStage
-from muntin.engine.metrics import ShardMetrics
+from muntin.engine.metrics import Metrics
 from muntin.engine.operators import leaf_index
 from muntin.engine.operators import operator as family
 from muntin.engine.operators import time as time_family
 from muntin.engine.operators.operator import Output
+from muntin.engine.plan import Plan
+from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.state import MemoryState
-from muntin.engine.store import HotCache, PaneStore
-from muntin.engine.table_stage import answer_table
-from muntin.engine.window_stage import WindowStage
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.engine.store import HotCache, PaneStore, TableStore
+from muntin.features.compression.policy import Compression
 from muntin.features.ranking.policy import Top
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
-from muntin.features.workers.dealing import plan_of_worker
 from muntin.features.workers.jobs import computed
-from muntin.features.workers.policy import KEYED, Workers
+from muntin.features.workers.policy import Workers
 from muntin.holistic import frequent
 from muntin.holistic.applied import Applied
 from muntin.panes.table import PaneTable
-from muntin.plan import Plan
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
 
@@ -165,12 +166,14 @@ def make_plan(
     types: Mapping[str, pa.DataType] = TYPES,
     delay: int | None = None,
     applied: Applied | None = None,
-    compression: Compression = NEVER_COMPRESSED,
+    compression: Compression | None = None,
     approximation: Approximation | None = None,
     shedding: Shedding | None = None,
     top: Top | None = None,
-    workers: Workers = KEYED,
+    workers: Workers | None = None,
+    options: Sequence[Option] = (),
 ) -> Plan:
+    given = (compression, approximation, shedding, top, workers, *options)
     return Plan.make(
         time="t",
         windows=windows,
@@ -181,12 +184,8 @@ def make_plan(
         late_row=pa.struct(list(types.items())) if emit_late else None,
         streaming=streaming,
         delay=delay,
-        applied=applied,
-        compression=compression,
-        approximation=approximation,
-        shedding=shedding,
-        top=top,
-        workers=workers,
+        function=None if applied is None else AppliedFunction(applied),
+        options=[option for option in given if option is not None],
     )
 
 
@@ -228,8 +227,8 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             key = tuple(naive.comparable(columns[name][i]) for name in plan.keys)
             place = (end[i], start[i], title, columns["window_id"][i], key)
             named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
-            named += [] if plan.applied is None else plan.applied.schema.names
-            named += ["quality"] * (plan.quality_type is not None)
+            named += [] if plan.function is None else plan.function.schema.names
+            named += ["quality"] * (plan.schema.is_estimated)
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 
@@ -276,7 +275,21 @@ def answer(plan: Plan, batches: Iterable[Sequence[Row]]) -> Iterator[list[tuple[
 
 def plan_of(plan: Plan, shard: int) -> Plan:
     """The plan that a shard follows: where it is an active worker, its own."""
-    return plan if plan.dealing is None else plan_of_worker(plan, plan.shards.index(shard))
+    return plan.of_shard(shard)
+
+
+def advance_table(plan: Plan, sent: Iterable[PackedPanes], metrics: Metrics | None = None) -> Iterator[Emitted]:
+    """What one shard of a table emits."""
+    sent = list(sent)
+    shard = Shard(plan, TableStore(plan), sent[0].shard if sent else plan.shards[0])
+    yield from shard.run(sent, EVERYTHING)
+    if metrics is not None:
+        metrics.values |= shard.metrics.values
+
+
+def answer_table(plan: Plan, sent: Iterable[PackedPanes], metrics: Metrics | None = None) -> Iterator[pa.RecordBatch]:
+    """The results of one shard of a table."""
+    yield from computed(plan, advance_table(plan, sent, metrics))
 
 
 Found: TypeAlias = tuple[list[list[tuple[Place, dict[str, Any]]]], list[Row]]
@@ -321,7 +334,7 @@ class Stream:
         self.plan = plan
         self.states = {shard: MemoryState() for shard in plan.shards}
         self.cache = HotCache(capacity=8)
-        self.metrics: dict[int, ShardMetrics] = {}
+        self.metrics: dict[int, Metrics] = {}
 
     def store(self, shard: int) -> PaneStore:
         return PaneStore(plan_of(self.plan, shard), "query", shard, self.states[shard], self.cache)
@@ -338,8 +351,8 @@ class Stream:
         """What every shard tells in a batch."""
         sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         for shard, share in by_shard(self.plan, sent).items():
-            stage = WindowStage(plan_of(self.plan, shard), self.store(shard))
-            batches = list(computed(self.plan, stage.advance(share, watermark)))
+            stage = Shard(plan_of(self.plan, shard), self.store(shard), shard)
+            batches = list(computed(self.plan, stage.run(share, watermark)))
             self.metrics[shard] = stage.metrics
             yield batches
 
@@ -360,7 +373,7 @@ class Stream:
         self.states = {shard: state.copy() for shard, state in snapshot.items()}
 
     def total(self, metric: str) -> int:
-        return sum(getattr(each, metric) for each in self.metrics.values())
+        return sum(each.get(metric) for each in self.metrics.values())
 
 
 def decomposable(plan: Plan) -> list[Output]:

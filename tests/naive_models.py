@@ -150,7 +150,7 @@ class Batch:
     answers: Answers
     late: list[Row]
     rows: int
-    bad_rows: int
+    invalid_rows: int
     outside_rows: int
     waiting: int
     """Tuples that the watermark has not passed yet, if some window needs them in their final order."""
@@ -200,12 +200,12 @@ class Stream:
         for window in self._windows:
             answers |= self._answers(window)
         self._told |= answers.keys()
-        bad_rows, self._bad_rows = self._bad_rows, self._all_bad_rows()
+        invalid_rows, self._bad_rows = self._bad_rows, self._all_bad_rows()
         return Batch(
             answers,
             late=[row for row, is_late in zip(timed, late, strict=True) if is_late],
             rows=sum(is_late is not None for is_late in late),
-            bad_rows=len(rows) - len(timed) + self._bad_rows - bad_rows,
+            invalid_rows=len(rows) - len(timed) + self._bad_rows - invalid_rows,
             outside_rows=late.count(None),
             waiting=sum(row["t"] >= self.settled for row, _, _ in self._arrived) if self._settles else 0,
         )

@@ -13,19 +13,13 @@ from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.checks import encodable, one_of, public_name
 from muntin.durations import Duration
+from muntin.engine.features import Option
+from muntin.engine.functions import AppliedFunction, WindowFunction
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
-from muntin.features.ranking.policy import Top
-from muntin.features.sampling.policy import Approximation
-from muntin.features.shedding import plan as shedding_plan
-from muntin.features.shedding.policy import Method, Shedding
-from muntin.features.workers import choice
-from muntin.features.workers.policy import KEYED, Parallel, Wish, Workers
 from muntin.holistic.applied import Applied, form_of
 from muntin.inputs import Computed, Filters, column_names
-from muntin.joins.product import Product
-from muntin.plan import Plan
 from muntin.shown import query_shown
 from muntin.windows import DeltaWindow, Window
 
@@ -35,6 +29,8 @@ if TYPE_CHECKING:
     from muntin.spark.source import Source
 
 LatePolicy = Literal["drop", "emit"]
+Method = Literal["concept", "uniform"]
+Wish = Literal["auto", "keyed", "active", "agnostic"]
 Codec = Literal["snappy", "lz4", "zstd"]
 RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
 """Names that results have of their own."""
@@ -54,14 +50,10 @@ class Query:
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
     late_policy: LatePolicy = "drop"
-    applied: Applied | Product | None = None
-    compression: Compression = NEVER_COMPRESSED
-    approximation: Approximation | None = None
-    shedding: Shedding | None = None
-    ranking: Top | None = None
-    parallelism: Parallel | None = None
-    required: tuple[str, ...] = ()
-    """The aggregates, which are counts, that must not be 0 in a window that is told."""
+    function: WindowFunction | None = None
+    """The function of windows, if the query computes that instead of aggregates."""
+    options: tuple[Option, ...] = ()
+    """What the query is to do beyond exact windows; none of a name stands twice."""
     computed: Computed = field(default_factory=Computed)
     """The expressions among the columns."""
     key_names: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +67,7 @@ class Query:
     def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Query:
         """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
         check_named(unnamed, named)
-        if self.applied is not None:
+        if self.function is not None:
             raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
         query = self
         for name, aggregate in named.items():
@@ -90,7 +82,7 @@ class Query:
             except MuntinError as error:
                 raise MuntinError(f"{name}: {error}") from error
             query = replace(query, aggregates={**query.aggregates, name: bound}, filters=filters)
-        query._check_shedding()
+        query._check_options()
         return query
 
     def apply(
@@ -109,7 +101,7 @@ class Query:
         """
         from muntin.spark.types import result_fields
 
-        if self.applied is not None or self.aggregates:
+        if self.function is not None or self.aggregates:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
         form = form_of(function)
         fields = result_fields(schema)
@@ -123,7 +115,7 @@ class Query:
             if any(column == other or name == called for other, called in chosen[:position]):
                 raise MuntinError(f"apply gets the column {name!r} twice; name it once, or tell two apart by .alias().")
         read, names = (tuple(each) for each in zip(*chosen, strict=True)) if chosen else ((), ())
-        return replace(query, applied=Applied(function, fields, read, form, names))
+        return replace(query, function=AppliedFunction(Applied(function, fields, read, form, names)))
 
     def compress(
         self,
@@ -140,8 +132,9 @@ class Query:
         all workers together, such as "2 GB", and Muntin finds out when to compress. Results are the same either way.
         """
         delay = None if isinstance(after, EllipsisType) else after
-        policy = Compression.of(delay, codec, level, memory, given_after=not isinstance(after, EllipsisType))
-        return replace(self, compression=policy)
+        from muntin.features.compression.policy import Compression
+
+        return self.use(Compression.of(delay, codec, level, memory, given_after=not isinstance(after, EllipsisType)))
 
     def approximate(
         self,
@@ -165,12 +158,9 @@ class Query:
 
         Results get a column `quality`.
         """
-        policy = Approximation.of(budget, error, confidence, groups, combine, incremental, seed)
-        query = replace(self, approximation=policy)
-        query._check_parallelism()
-        if self.aggregates or self.applied is not None:
-            query._check_approximation()
-        return query
+        from muntin.features.sampling.policy import Approximation
+
+        return self.use(Approximation.of(budget, error, confidence, groups, combine, incremental, seed))
 
     def shed(
         self,
@@ -190,15 +180,15 @@ class Query:
 
         Results get a column `quality`, with intervals of this `confidence`.
         """
+        from muntin.features.shedding.policy import Shedding
+
         policy = Shedding.of(rate, target_latency, method, seed, confidence)
         if policy.target_latency is not None and not self.source.streaming:
             raise MuntinError(
                 "target_latency is for streams, and the data are a table, which has no batches; give a rate, such as "
                 "rate=0.9."
             )
-        query = replace(self, shedding=policy)
-        query._check_shedding()
-        return query
+        return self.use(policy)
 
     def top(self, k: int, *, by: str, descending: bool = True) -> Query:
         """Only the k best groups of each window, of all shards together, with their rank.
@@ -210,12 +200,9 @@ class Query:
         Results get a column `rank`, from 1. Where they have the column `quality`, that says between which places the
         group may be (`first_rank` and `last_rank`), as values are known within their intervals only.
         """
-        ranking = Top.of(k, by, descending)
-        ranking.check_groups(self.windows, self.by)
-        query = replace(self, ranking=ranking)
-        if self.applied is not None:
-            query._check_ranking()
-        return query
+        from muntin.features.ranking.policy import Top
+
+        return self.use(Top.of(k, by, descending))
 
     def parallel(
         self,
@@ -238,9 +225,20 @@ class Query:
         `workers` is how many there are, by default one per shuffle partition. Results are the same either way. They
         come in window order from each worker; with `ordered`, the results of a batch are in one order.
         """
-        query = replace(self, parallelism=Parallel.of(model, workers, batch, ordered, keys, skewed))
-        query._check_parallelism()
+        from muntin.features.workers.policy import Parallel
+
+        return self.use(Parallel.of(model, workers, batch, ordered, keys, skewed))
+
+    def use(self, option: Option) -> Query:
+        """Add an option of Muntin's own or of yours, in the place of one with the same name."""
+        others = tuple(each for each in self.options if each.name != option.name)
+        query = replace(self, options=(*others, option))
+        query._check_options()
         return query
+
+    def option(self, name: str) -> Option | None:
+        """The option of this name, if the query has it."""
+        return next((option for option in self.options if option.name == name), None)
 
     def late(self, policy: LatePolicy) -> Query:
         """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
@@ -268,19 +266,12 @@ class Query:
         self.check_complete()
         print(explanation(self))
 
-    def workers(self, most: Callable[[], int]) -> Workers:
-        """How the query is spread; `most` tells how many workers there are if the user does not."""
-        if self.parallelism is None:
-            return KEYED
+    def resolved(self, cores: Callable[[], int]) -> Query:
+        """The query with what only a session knows: `cores` tells how many workers there are at most."""
+        if not self.options:
+            return self
         plan = self.plan([0])
-        return choice.choose(
-            self.parallelism,
-            self.windows,
-            keyed=bool(self.by),
-            incremental=not plan.keeps_chunks,
-            approximate=self.approximation is not None,
-            cores=most(),
-        )
+        return replace(self, options=tuple(option.resolved(plan, cores) for option in self.options))
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -292,35 +283,33 @@ class Query:
         """The keys by their names in results."""
         return tuple(self.key_names.get(key, key) for key in self.by)
 
-    def plan(self, shards: Sequence[int], workers: Workers = KEYED) -> Plan:
+    def draft(self, shards: Sequence[int]) -> Draft:
+        """The query as its options see it."""
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
         types = {column: self.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
-        if self.applied is not None:
-            types |= {column: self.types[column] for column in self.applied.columns}
-        emits = self.late_policy == "emit"
-        return Plan.make(
+        if self.function is not None:
+            types |= {column: self.types[column] for column in self.function.columns}
+        return Draft(
             time=self.time,
             windows=self.windows,
             types=types,
             keys=self.by,
             aggregates=self.aggregates,
-            shards=shards,
-            late_row=pa.struct(list(self.source.types.items())) if emits else None,
+            shards=tuple(shards),
+            late_row=pa.struct(list(self.source.types.items())) if self.late_policy == "emit" else None,
             streaming=self.source.streaming,
             # Of several inputs, as there may be behind a watermark of the input's own, only Spark's watermark knows
             # which is the furthest behind.
             delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
-            applied=self.applied,
-            compression=self.compression,
-            approximation=self.approximation,
-            shedding=self.shedding,
-            top=self.ranking,
-            required=self.required,
-            workers=workers,
+            function=self.function,
+            options=self.options,
         )
+
+    def plan(self, shards: Sequence[int]) -> Plan:
+        return self.draft(shards).planned().plan()
 
     def _reading(self, given: Sequence[ColumnLike], what: str) -> tuple[Query, list[tuple[str, str]]]:
         """The query with what computes these columns; of each, the name that it is read by and Spark's name for it."""
@@ -334,45 +323,16 @@ class Query:
         return replace(self, computed=computed), read
 
     def check_complete(self) -> None:
-        """That it computes something, and that all that it was told goes together."""
-        if not self.aggregates and self.applied is None:
+        """That it computes something, and that all its options go together."""
+        if not self.aggregates and self.function is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
-        if self.ranking is not None:
-            self._check_ranking()
-        if self.approximation is not None:
-            self._check_approximation()
-        self._check_shedding()
-        self._check_parallelism()
-        if self.compression is not NEVER_COMPRESSED and not self.plan([0]).keeps_chunks:
-            raise MuntinError(
-                "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
-                "partial results. Leave it out, or add an aggregate such as A.median(...)."
-            )
+        for option in self.options:
+            option.check(self.draft([0]), complete=True)
 
-    def _check_approximation(self) -> None:
-        if self.applied is not None:
-            raise MuntinError(
-                "approximate() needs an estimator, and a function that is applied to whole windows has none; use "
-                ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
-            )
-        self.plan([0])  # which checks the rest
-
-    def _check_shedding(self) -> None:
-        if self.shedding is not None:
-            shedding_plan.check(self.windows, self.aggregates)
-
-    def _check_parallelism(self) -> None:
-        if self.parallelism is not None:
-            choice.check(self.parallelism, self.windows, approximate=self.approximation is not None)
-
-    def _check_ranking(self) -> None:
-        assert self.ranking is not None
-        if self.applied is not None:
-            raise MuntinError(
-                "top() compares groups by an aggregate, and the query applies a function instead; use .agg(), or sort "
-                "what the function returns."
-            )
-        self.ranking.check_aggregate(self.aggregates)
+    def _check_options(self) -> None:
+        """That its options go together as far as it is known yet what it computes."""
+        for option in self.options:
+            option.check(self.draft([0]))
 
     def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
         encodable(name, "a name")

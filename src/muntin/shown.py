@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.durations import describe
+from muntin.engine.features import Option
+from muntin.engine.functions import AppliedFunction
 from muntin.expressions import shown
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
-from muntin.features.sampling.policy import AUTO, Approximation
-from muntin.features.shedding.policy import Shedding
-from muntin.features.workers.policy import Parallel
-from muntin.holistic.applied import Applied
-from muntin.sizes import describe_size
 from muntin.type_names import spark_name
-from muntin.written import call, unlike, written
+from muntin.written import call, written
 
 if TYPE_CHECKING:
     from muntin.joins.join import Join
@@ -67,52 +62,18 @@ def _aggregates(named: Mapping[str, str]) -> str:
 
 def _policies(query: Query) -> str:
     parts = []
-    if isinstance(query.applied, Applied):
-        schema = ", ".join(f"{field.name} {spark_name(field.type)}" for field in query.applied.schema)
-        parts.append(call(".apply", query.applied.function, schema))
-    if query.compression is not NEVER_COMPRESSED:
-        parts.append(compress_shown(query.compression))
-    if query.approximation is not None:
-        parts.append(approximate_shown(query.approximation))
-    if query.shedding is not None:
-        parts.append(shed_shown(query.shedding))
-    if query.ranking is not None:
-        top = query.ranking
-        parts.append(call(".top", top.k, by=top.by, **unlike({"descending": top.descending}, {"descending": True})))
-    if query.parallelism is not None:
-        parts.append(_parallel(query.parallelism))
+    if isinstance(query.function, AppliedFunction):
+        schema = ", ".join(f"{field.name} {spark_name(field.type)}" for field in query.function.schema)
+        parts.append(call(".apply", query.function.applied.function, schema))
+    parts += [option.written for option in sorted(query.options, key=_call_order)]
     if query.late_policy != "drop":
         parts.append(call(".late", query.late_policy))
     return "".join(parts)
 
 
-def compress_shown(policy: Compression) -> str:
-    of = {"memory": describe_size(policy.memory)} if policy.memory is not None else {"after": _time(policy.after)}
-    return call(".compress", **of, **unlike({"codec": policy.codec, "level": policy.level}, _defaults(Compression)))
+_CALLS = ("compress", "approximate", "shed", "top", "parallel")
 
 
-def approximate_shown(policy: Approximation) -> str:
-    size = AUTO if policy.budget_bytes is None else describe_size(policy.budget_bytes)
-    given: dict[str, object] = {"error": policy.error, "confidence": policy.confidence, "groups": policy.groups}
-    given |= {"combine": policy.combine, "incremental": policy.incremental, "seed": policy.seed}
-    budget = size if policy.budget is None else policy.budget
-    return call(".approximate", budget=budget, **unlike(given, {**_defaults(Approximation), "confidence": 0.95}))
-
-
-def shed_shown(policy: Shedding) -> str:
-    given: dict[str, object] = {"rate": policy.rate, "target_latency": _time(policy.target_latency)}
-    given |= {"method": policy.method, "seed": policy.seed, "confidence": policy.confidence}
-    return call(".shed", **unlike(given, {**_defaults(Shedding), "rate": None, "target_latency": None}))
-
-
-def _parallel(policy: Parallel) -> str:
-    given = {field.name: getattr(policy, field.name) for field in fields(policy) if field.name != "model"}
-    return call(".parallel", policy.model, **{name: each for name, each in given.items() if each})
-
-
-def _defaults(policy: type[Any]) -> dict[str, object]:
-    return {field.name: field.default for field in fields(policy)}
-
-
-def _time(length: int | None) -> str | None:
-    return None if length is None else describe(length)
+def _call_order(option: Option) -> int:
+    """The order in which the documentation has the calls."""
+    return _CALLS.index(option.name) if option.name in _CALLS else len(_CALLS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 _LONGEST = 60
 """Longer texts are cut: a `repr` is to be read."""
@@ -38,3 +40,8 @@ def written(value: object) -> str:
 def unlike(values: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:
     """The arguments that are not what they are by default."""
     return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
+
+
+def defaults(policy: type[Any]) -> dict[str, object]:
+    """What the fields of a dataclass are by default."""
+    return {field.name: field.default for field in fields(policy)}

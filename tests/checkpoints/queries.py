@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin import windows as W
+from muntin.engine.plan import Plan
 from muntin.engine.state import MemoryState
 from muntin.features.compression.policy import Compression
 from muntin.features.ranking.policy import Top
@@ -25,7 +26,6 @@ from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
-from muntin.plan import Plan
 from tests import builders, strategies
 from tests.builders import Stream, cumulative, make_plan, row, sliding, us
 from tests.naive import Row

@@ -15,13 +15,13 @@ from muntin import windows as W
 from muntin.arrays import BoolArray
 from muntin.engine.chunks.store import Chunk, ChunkStore
 from muntin.engine.contents import WholeWindows
-from muntin.engine.metrics import ShardMetrics
+from muntin.engine.metrics import Metrics
 from muntin.engine.operators.operator import Answers, Family
+from muntin.engine.plan import Plan
 from muntin.engine.store import Header, HotCache
 from muntin.errors import MuntinError
 from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
 from muntin.panes import packed
-from muntin.plan import Plan
 from tests import builders, naive, strategies
 from tests.builders import CASES, HOLISTIC, Found, Step, Stream, make_plan, row, sliding, tiny, us
 from tests.naive import Row
@@ -355,7 +355,7 @@ def test_only_the_chunks_of_closing_windows_are_decompressed() -> None:
 # Memory
 
 
-def run_in_order(plan: Plan, cold: bool) -> tuple[list[str], list[ShardMetrics]]:
+def run_in_order(plan: Plan, cold: bool) -> tuple[list[str], list[Metrics]]:
     """The results of each batch, and what the only shard did; cold, every batch comes to another worker."""
     stream = Stream(plan)
     found, metrics = [], []

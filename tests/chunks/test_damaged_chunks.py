@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from muntin.engine import state as values
+from muntin.engine.plan import Plan
 from muntin.engine.store import HotCache
 from muntin.errors import StateError
 from muntin.features.compression.policy import Compression
-from muntin.plan import Plan
 from tests.builders import Step, Stream, sliding
 from tests.chunks.test_chunks import DELAYED, PLANS, chunk_names, compressed, in_order, plan_of, told
 from tests.stages.test_models import STEPS, shifted

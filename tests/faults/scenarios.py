@@ -41,7 +41,7 @@ class Scenario:
     """Whether results are estimates: a replay may change their last bits, as the docs say."""
     uncertain: tuple[str, ...] = ()
     """The counters that depend on the clock, or on which worker had what in its memory."""
-    must_count: tuple[str, ...] = ("rows", "results", "late_rows", "bad_rows")
+    must_count: tuple[str, ...] = ("rows", "results", "late_rows", "invalid_rows")
     """The counters that cannot be 0, or the scenario would show nothing."""
     cluster: bool = False
     copies: bool = False

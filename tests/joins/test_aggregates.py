@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.engine.table_stage import answer_table
+from muntin.engine.plan import Plan
 from muntin.joins import pairs, product
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.pairs import OverPairs
-from muntin.plan import Plan
 from tests import builders, naive, strategies
-from tests.builders import CASES, Step, Stream, answer, by_shard, check, pack, sliding, tiny
+from tests.builders import CASES, Step, Stream, answer, answer_table, by_shard, check, pack, sliding, tiny
 from tests.joins import union
 from tests.joins.test_product import CLOSING, LIMITS, PIECES, STEPS
 from tests.naive import Answers, Row

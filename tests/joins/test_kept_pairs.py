@@ -15,7 +15,7 @@ from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Float64Array
-from muntin.engine.table_stage import answer_table
+from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.features.shedding.scaled import Asked, Kind, Scaled
 from muntin.features.shedding.weighed import Weighed, WeighedSquares
@@ -25,9 +25,8 @@ from muntin.joins.names import MARKS, PLACES, TIME, WEIGHTS
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.panes.tuples import WEIGHT
-from muntin.plan import Plan
 from tests import builders, naive
-from tests.builders import by_shard, check, pack, tiny
+from tests.builders import answer_table, by_shard, check, pack, tiny
 from tests.joins import union
 from tests.joins.test_aggregates import PAIR_CASES, answers_of, cut
 from tests.joins.test_product import LIMITS, PIECES

@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from muntin import windows as W
+from muntin.engine.plan import Plan
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.product import Origin, Product
-from muntin.plan import Plan
 from tests import builders, naive, strategies
 from tests.naive import Aggregation, Row
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin import aggregates as A
+from muntin.engine.plan import Plan
 from muntin.errors import StateError
 from muntin.holistic.applied import Applied
 from muntin.panes import packed
 from muntin.panes.table import PaneTable
-from muntin.plan import Plan
 from tests import strategies
 from tests.builders import CASES, TIME, TYPES, bind, check_table, lift, make_plan, row, sliding, to_batch
 from tests.naive import Row

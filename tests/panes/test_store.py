@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.engine import store as stores
+from muntin.engine.plan import Plan
 from muntin.engine.state import MemoryState
 from muntin.engine.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
 from muntin.errors import StateError
@@ -14,7 +15,6 @@ from muntin.panes import packed
 from muntin.panes.packed import Kind, seal
 from muntin.panes.table import merge
 from muntin.panes.watermarks import Marks
-from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import check_panes, lift, make_plan, naive_pane_values, pane_values, row, sliding

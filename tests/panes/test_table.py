@@ -14,10 +14,10 @@ from muntin import windows as W
 from muntin.engine.ingest import absorb
 from muntin.engine.map_stage import shard_of, split
 from muntin.engine.operators.operator import ALWAYS
+from muntin.engine.plan import Plan
 from muntin.panes import table as tables
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
 from muntin.panes.watermarks import Marks
-from muntin.plan import Plan
 from tests import strategies
 from tests.builders import (
     CASES,
@@ -167,7 +167,7 @@ def sessions(plan: Plan, rows: list[Row]) -> PaneTable:
 
 
 def session_counts(plan: Plan, table: PaneTable) -> dict[Any, dict[int, int]]:
-    (leaves,) = plan.families[0].own(table)
+    (leaves,) = plan.operators[0].own(table)
     keys = table.keys.column("k").to_pylist()
     counts: dict[Any, dict[int, int]] = {}
     for key, time, rows in zip(leaves.key.tolist(), leaves.time.tolist(), leaves.state[0].tolist(), strict=True):

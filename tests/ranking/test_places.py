@@ -10,14 +10,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.engine.table_stage import answer_table
+from muntin.engine.estimates import APPROXIMATE, EXACT, INCREMENTAL
+from muntin.engine.plan import Plan
 from muntin.features.ranking.merged import merged, ranked_schema
 from muntin.features.ranking.policy import Top
 from muntin.features.sampling.policy import Approximation
-from muntin.features.sampling.quality import APPROXIMATE, EXACT, INCREMENTAL
-from muntin.plan import Plan
 from tests import strategies
-from tests.builders import Step, Stream, make_plan, pack, row, sliding
+from tests.builders import Step, Stream, answer_table, make_plan, pack, row, sliding
 from tests.ranking.test_top import compared, sorted_windows, texts, told, window_of
 from tests.sampling.test_approximate import policy
 

@@ -17,16 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.engine.operators import time as time_family
-from muntin.engine.table_stage import answer_table
+from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.features.ranking import merged as merging
 from muntin.features.ranking.merged import merged, ranked_schema
 from muntin.features.ranking.order import NEARLY_EQUAL, is_rounded, place_keys
 from muntin.features.ranking.policy import Top
-from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from tests import strategies
-from tests.builders import CASES, Step, Stream, bind, by_shard, make_plan, pack, plain, row, sliding
+from tests.builders import CASES, Step, Stream, answer_table, bind, by_shard, make_plan, pack, plain, row, sliding
 from tests.naive import Row
 
 ORDERABLE = [name for name in CASES if name not in ("quantiles_n", "top_w")]

@@ -21,15 +21,14 @@ from muntin import windows as W
 from muntin.arrays import Float64Array
 from muntin.engine import store as store_module
 from muntin.engine.map_stage import PaneStage
-from muntin.engine.table_stage import answer_table
+from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.policy import Approximation
 from muntin.features.sampling.samples import Samples
 from muntin.features.sampling.store import SampleStore
-from muntin.plan import Plan
 from tests import builders, strategies
-from tests.builders import Found, Step, Stream, answer, make_plan, row, sliding, tiny
+from tests.builders import Found, Step, Stream, answer, answer_table, make_plan, row, sliding, tiny
 from tests.naive import Row
 from tests.stages.test_models import CLOSING, DELAYS, LIMITS, STEPS, shifted, without_order
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.arrays import Float64Array, Runs, State, fold_runs
+from muntin.engine.plan import Plan
 from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
 from muntin.features.shedding.scaled import Asked, Kind, Scaled
 from muntin.features.shedding.strata import kept_by_concept, random_numbers
@@ -18,7 +19,6 @@ from muntin.panes.table import PaneTable
 from muntin.partials.partial import Count, FloatSum, IntegerSum
 from muntin.partials.rows import Rows
 from muntin.partials.strata import Strata
-from muntin.plan import Plan
 from tests import strategies
 from tests.builders import answer, make_plan, pack, row, sliding
 from tests.naive import Row

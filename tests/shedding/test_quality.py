@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.engine.metrics import ShardMetrics
-from muntin.engine.table_stage import answer_table
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.holistic.applied import Applied
 from muntin.holistic.contents import Held
 from muntin.panes.tuples import WEIGHT, Tuples
-from muntin.plan import Plan
 from muntin.spark.metrics import Progress
 from muntin.statistics.frequencies import missed_in_kept
 from muntin.statistics.guarantees import rank_error
 from tests import strategies
-from tests.builders import Stream, answer, by_shard, make_plan, pack, read, row, sliding
+from tests.builders import Stream, answer, answer_table, by_shard, make_plan, pack, read, row, sliding
 from tests.naive import Row
 
 METHODS: list[Method] = ["concept", "uniform"]
@@ -254,15 +253,15 @@ def test_a_function_is_not_called_for_a_window_of_which_nothing_was_kept() -> No
 # Metrics
 
 
-def metrics_of(rows: list[Row], names: list[str], rate: float) -> ShardMetrics:
+def metrics_of(rows: list[Row], names: list[str], rate: float) -> Metrics:
     plan = make_plan([sliding(10, 10)], ("k",), names, shedding=Shedding(rate, None))
-    metrics = ShardMetrics()
+    metrics = Metrics()
     (share,) = by_shard(plan, pack(plan, [rows])).values()
     read(plan, answer_table(plan, share, metrics))
     return metrics
 
 
-def progress(metrics: ShardMetrics) -> Progress:
+def progress(metrics: Metrics) -> Progress:
     return Progress(
         batch_approximate_windows=metrics.approximate_windows,
         error_millionths=metrics.error_millionths,

@@ -15,9 +15,9 @@ from muntin import MuntinError
 from muntin import windows as W
 from muntin.engine import map_stage as pane_stage
 from muntin.engine.map_stage import PaneStage
-from muntin.engine.metrics import ShardMetrics
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
 from muntin.engine.store import HotCache
-from muntin.engine.table_stage import answer_table
 from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Method, Shedding
@@ -27,9 +27,8 @@ from muntin.holistic.contents import Held
 from muntin.holistic.frequent import TopK
 from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import WEIGHT, Tuples
-from muntin.plan import Plan
 from tests import naive, strategies
-from tests.builders import Step, Stream, answer, by_shard, make_plan, pack, read, row, sliding, tiny
+from tests.builders import Step, Stream, answer, answer_table, by_shard, make_plan, pack, read, row, sliding, tiny
 from tests.naive import Row
 from tests.stages.test_models import LIMITS
 
@@ -92,7 +91,7 @@ def test_every_group_of_every_window_appears_with_its_exact_count(
                 for values in ours.values():
                     check_quality(values)
             received += len([each for each in rows if each["t"] is not None])
-            for name in ("rows", "late_rows", "bad_rows", "outside_rows"):
+            for name in ("rows", "late_rows", "invalid_rows", "outside_rows"):
                 assert shed.total(f"total_{name}") == plain.total(f"total_{name}")
     assert shed.total("total_rows") + shed.total("total_outside_rows") == received
     assert 0 <= shed.total("total_shed_rows") <= shed.total("total_rows")
@@ -283,7 +282,7 @@ def test_intervals_of_quantiles_cover(method: Method) -> None:
     plan = make_plan([sliding(10, 10), sliding(5, 5, name="pane")], (), ["median_x"], shedding=policy(0.95, method))
     columns = [pa.array(times).cast(plan.types["t"]), pa.array(x)]
     batch = pa.record_batch(columns, names=["t", "x"])
-    metrics = ShardMetrics()
+    metrics = Metrics()
     (share,) = by_shard(plan, list(PaneStage(plan).run([batch]))).values()
     results = [each for each in read(plan, answer_table(plan, share, metrics))[0] if each[0][2] != "pane"]
     truth = np.median(x.reshape(400, 1000), axis=1)

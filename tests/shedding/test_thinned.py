@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from muntin.arrays import Float64Array, Int64Array
+from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.features.shedding.strata import shares
 from muntin.features.shedding.thinned import MORE, chances_of, thinned
@@ -18,7 +19,6 @@ from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
 from muntin.holistic.contents import Held
 from muntin.panes.tuples import WEIGHT, Tuples
-from muntin.plan import Plan
 from tests.builders import Step, Stream, answer, make_plan, row, sliding
 from tests.naive import Row
 

@@ -312,7 +312,7 @@ def test_streams_are_as_sparks_across_a_restart(spark: SparkSession, here: Path)
     progress = muntin.progress(handle)
     assert progress.results == sum(found.values())
     assert progress.late_rows > 0
-    assert progress.bad_rows > 0
+    assert progress.invalid_rows > 0
 
     joined = spark.createDataFrame(pairs, rows.schema)
     named = {**MULTIPLIED, **PAIRED}  # all over the pairs, then; tables have those that are multiplied

@@ -56,7 +56,7 @@ def test_rows_from_the_future_are_set_aside(spark: SparkSession, here: Path) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         progress = muntin.progress(handle)
-    assert (progress.rows, progress.late_rows, progress.bad_rows, progress.ahead_rows) == (4, 0, 3, 2)
+    assert (progress.rows, progress.late_rows, progress.invalid_rows, progress.ahead_rows) == (4, 0, 3, 2)
     assert progress.warning is None
     with pytest.raises(MuntinError, match=r"max_ahead keeps rows from moving.*filter the rows before withWatermark"):
         summed(feed.stream().withWatermark("ts", "5 minutes"), *windows, max_ahead="1 hour")

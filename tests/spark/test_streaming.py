@@ -57,7 +57,7 @@ def test_a_late_row_counts_in_the_windows_that_are_open(spark: SparkSession, her
     late = sorted((row.k, row.late.v, row.late.ts.timestamp()) for row in rows if row.window is None)
     assert late == [("a", 8, 2.0), ("b", 16, 3.0)]
     progress = muntin.progress(handle)
-    assert (progress.rows, progress.late_rows, progress.bad_rows) == (7, 2, 1)
+    assert (progress.rows, progress.late_rows, progress.invalid_rows) == (7, 2, 1)
     per_batch = [report["observedMetrics"]["muntin"]["late_rows"] for report in handle.recentProgress]
     assert sum(per_batch) == 2
 
@@ -71,7 +71,7 @@ def test_a_tuple_may_be_late_for_some_windows_only(spark: SparkSession, here: Pa
     assert [(r.window_id, r.s) for r in rows if r.window is not None] == [(0, 1 + 2)]
     assert [(r.k, r.late.v, r.late.ts.timestamp()) for r in rows if r.window is None] == [("a", 8, 5.0)]
     progress = muntin.progress(handle)
-    assert (progress.rows, progress.late_rows, progress.bad_rows) == (6, 1, 1)
+    assert (progress.rows, progress.late_rows, progress.invalid_rows) == (6, 1, 1)
     assert (progress.results, progress.tuples) == (1, 1)
 
     both = counted(feed.stream(), W.session("15 seconds", name="session"), W.count(2, name="pair")).late("emit").to_df()

@@ -208,7 +208,7 @@ def test_every_model_on_a_stream_with_restarts(spark: SparkSession, here: Path, 
     progress = muntin.progress(handle)
     assert progress.rows == sum(batch.rows for batch in batches)
     assert progress.late_rows == sum(len(batch.late) for batch in batches) > 0
-    assert progress.bad_rows == sum(batch.bad_rows for batch in batches) > 0
+    assert progress.invalid_rows == sum(batch.invalid_rows for batch in batches) > 0
     assert (progress.results, progress.tuples) == (len(ours), batches[-1].waiting)
 
 

@@ -19,15 +19,15 @@ from muntin.engine.operators import time as time_family
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.operators.time import WindowAnswers, new_windows
-from muntin.engine.table_stage import answer_table
+from muntin.engine.plan import Plan
 from muntin.panes.table import LeafSet, Leaves
-from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import (
     CASES,
     aggregations,
     answer,
+    answer_table,
     by_shard,
     check,
     check_window_order,

@@ -13,8 +13,9 @@ import pytest
 
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.changes import changes
-from muntin.description import decode, encode
+from muntin.engine.changes import changes
+from muntin.engine.description import decode, encode
+from muntin.engine.plan import Plan
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.features.workers.dealing import plan_of_worker
@@ -24,7 +25,6 @@ from muntin.joins.multiplied import multiplied
 from muntin.joins.names import MARKS
 from muntin.joins.names import TIME as PAIR_TIME
 from muntin.joins.product import Origin, Product
-from muntin.plan import Plan
 from tests.builders import TIME
 from tests.joins import union
 

@@ -10,6 +10,7 @@ import pytest
 
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.engine.plan import Plan
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.features.workers.dealing import plan_of_worker
@@ -18,7 +19,6 @@ from muntin.holistic.applied import Applied
 from muntin.joins.multiplied import multiplied
 from muntin.joins.names import MARKS
 from muntin.joins.names import TIME as PAIR_TIME
-from muntin.plan import Plan
 from tests.builders import BUILT_IN, TIME, TYPES, bind, make_plan
 from tests.joins import union
 

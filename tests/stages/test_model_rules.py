@@ -14,11 +14,10 @@ from muntin import windows as W
 from muntin.engine import state as values
 from muntin.engine.operators import ordered
 from muntin.engine.store import HotCache
-from muntin.engine.table_stage import answer_table
 from muntin.errors import StateError
 from muntin.windows.slide_by import MOST_REPEATS
 from tests import builders, naive_models, strategies
-from tests.builders import Stream, answer, make_plan, pack, read, row, tiny, us
+from tests.builders import Stream, answer, answer_table, make_plan, pack, read, row, tiny, us
 from tests.naive import Row
 
 TYPES = builders.TYPES | strategies.GROWING
@@ -238,13 +237,13 @@ def test_a_delta_that_decreases_or_is_missing_is_bad() -> None:
     plan = make_plan([W.delta("d", 10, 5)], (), streaming=True, types=TYPES)
     stream = Stream(plan)
     assert told(stream, deltas(0, None, 7, 6), 3) == [(1, 0, 2, 1)]
-    assert stream.total("bad_rows") == 1
+    assert stream.total("invalid_rows") == 1
     assert told(stream, [], 4) == []
-    assert stream.total("bad_rows") == 1
-    assert stream.total("total_bad_rows") == 2
+    assert stream.total("invalid_rows") == 1
+    assert stream.total("total_invalid_rows") == 2
     # 6 is behind 7, which a batch before this one has settled.
     assert told(stream, [{**row(9), "d": 6, "e": None}, {**row(9), "d": 13, "e": None}], 10) == [(2, 2, 9, 1)]
-    assert stream.total("total_bad_rows") == 3
+    assert stream.total("total_invalid_rows") == 3
 
 
 def test_a_tuple_waits_until_the_watermark_has_passed_it() -> None:
@@ -292,7 +291,7 @@ def test_no_rows_no_windows(model: str, data: st.DataObject) -> None:
     stream = Stream(plan)
     assert stream.batch([], 0) == ([[]], [])
     assert stream.batch([{**row(None), "d": 1, "e": 1.0}], 100) == ([[]], [])
-    assert stream.total("total_bad_rows") == 1
+    assert stream.total("total_invalid_rows") == 1
     assert stream.states[0].values == {}
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.engine.metrics import ShardMetrics
-from muntin.engine.store import HotCache, PaneStore, without_closed
-from muntin.engine.table_stage import answer_table
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import without_closed
+from muntin.engine.store import HotCache, PaneStore
 from muntin.panes.tuples import MEMBERSHIP
-from muntin.plan import Plan
 from tests import builders, naive, naive_models, strategies
 from tests.builders import (
     CASES,
@@ -24,6 +24,7 @@ from tests.builders import (
     Step,
     Stream,
     aggregations,
+    answer_table,
     by_shard,
     check,
     make_plan,
@@ -102,7 +103,7 @@ LIMITS = st.tuples(st.integers(2, 8), st.sampled_from([0, 1, 1 << 12]), st.sampl
 
 def check_order(plan: Plan, found: Results) -> None:
     """Each family answers in the order of its windows' ends."""
-    for each in plan.families:
+    for each in plan.operators:
         titles = {window.title for _, window in each.windows}
         builders.check_window_order([result for result in found if result[0][2] in titles])
 
@@ -112,16 +113,16 @@ def check_order(plan: Plan, found: Results) -> None:
 
 def check_table(plan: Plan, parts: Sequence[Sequence[Row]]) -> None:
     expected = table_of(plan, [each for part in parts for each in part])
-    metrics, found = ShardMetrics(), []
+    metrics, found = Metrics(), []
     for shard, share in by_shard(plan, pack(plan, parts)).items():
         results, _ = read(plan, answer_table(plan_of(plan, shard), share, metrics))
         check_order(plan, results)
         found += results
     check(found, expected.answers)
     assert metrics.results == len(found)
-    assert (metrics.rows, metrics.bad_rows, metrics.outside_rows) == (
+    assert (metrics.rows, metrics.invalid_rows, metrics.outside_rows) == (
         expected.rows,
-        expected.bad_rows,
+        expected.invalid_rows,
         expected.outside_rows,
     )
 
@@ -209,7 +210,7 @@ def check_stream(plan: Plan, steps: Sequence[Step]) -> None:
         counts = {
             "rows": expected.rows,
             "late_rows": len(expected.late),
-            "bad_rows": expected.bad_rows,
+            "invalid_rows": expected.invalid_rows,
             "outside_rows": expected.outside_rows,
             "results": len(expected.answers),
         }

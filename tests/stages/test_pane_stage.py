@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from muntin.engine.window_stage import WindowStage
 
 from muntin.engine import map_stage as pane_stage
 from muntin.engine.map_stage import PackedPanes, PaneStage
-from muntin.engine.metrics import ShardMetrics
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore
-from muntin.engine.table_stage import answer_table
-from muntin.engine.window_stage import WindowStage
 from muntin.panes import packed
 from muntin.panes.table import merge
-from muntin.plan import Plan
 from tests import naive, strategies
 from tests.builders import (
     CASES,
+    answer_table,
     check_panes,
     check_table,
     lift,
@@ -60,8 +60,8 @@ def test_panes_and_counts_are_naive(plan: Plan, rows: list[Row], data: st.DataOb
         check_panes(pane_values(plan, whole), naive_pane_values(plan, kept))
     assert bool(tables) == bool(kept)
     assert sum(each.rows for each in sent) == len(kept)
-    assert sum(each.bad_rows for each in sent) == sum(each["t"] is None for each in rows)
-    assert sum(each.rows + each.bad_rows + each.outside_rows for each in sent) == len(rows)
+    assert sum(each.invalid_rows for each in sent) == sum(each["t"] is None for each in rows)
+    assert sum(each.rows + each.invalid_rows + each.outside_rows for each in sent) == len(rows)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9) | st.sampled_from([-(2**61), 2**61])), min_size=1))
@@ -97,7 +97,7 @@ def test_tables_send_what_there_is_and_streams_a_heartbeat() -> None:
 def test_counts_that_belong_to_no_key_are_told_once() -> None:
     plan = make_plan([sliding(2, 10)], shards=[4, 5], streaming=True)
     sent = pack(plan, [[row(None), row(1), row(5)], [row(None), row(9)]])
-    assert [(each.bad_rows, each.outside_rows) for each in sent] == [(2, 2), (0, 0)]
+    assert [(each.invalid_rows, each.outside_rows) for each in sent] == [(2, 2), (0, 0)]
 
 
 def test_only_rows_between_all_windows_are_outside() -> None:
@@ -170,7 +170,7 @@ def test_rows_ahead_of_the_clock_are_as_if_they_had_never_come(
             (expected.panes, expected.latest, expected.late_candidates, expected.rows)
         )
     assert sum(each.ahead_rows for each in sent) == len(ahead)
-    assert sum(each.bad_rows for each in sent) == len(ahead) + sum(each["t"] is None for each in rows)
+    assert sum(each.invalid_rows for each in sent) == len(ahead) + sum(each["t"] is None for each in rows)
     emitted = [packed.unpack_rows(each.ahead) for each in sent if each.ahead is not None]
     found = [time for table in emitted for time in plain(table.column("t").combine_chunks())]
     assert sorted(found) == sorted(each["t"] for each in ahead)
@@ -180,20 +180,20 @@ def test_rows_ahead_of_the_clock_are_emitted_and_counted() -> None:
     rows = [row(5, "a", n=1), row(10**15, "b", n=2), row(None, "a", n=3)]
     ahead = pa.array([False, True, None])
     table = make_plan([sliding(10, 10)], ("k",), emit_late=True)
-    metrics = ShardMetrics()
+    metrics = Metrics()
     sent = list(PaneStage(table).run([to_batch(rows, table.types).append_column(pane_stage.AHEAD, ahead)]))
     found, late = read(table, answer_table(table, sent, metrics))
     assert [place[:2] for place, _ in found] == [(10, 0)]
     assert [(each["t"], each["k"], each["n"]) for each in late] == [(10**15, "b", 2)]
-    assert (metrics.rows, metrics.bad_rows, metrics.ahead_rows, metrics.late_rows) == (1, 2, 1, 0)
+    assert (metrics.rows, metrics.invalid_rows, metrics.ahead_rows, metrics.late_rows) == (1, 2, 1, 0)
     plan = make_plan([sliding(10, 10)], ("k",), emit_late=True, streaming=True)
     sent = list(PaneStage(plan).run([to_batch(rows, plan.types).append_column(pane_stage.AHEAD, ahead)]))
     stage = WindowStage(plan, PaneStore(plan, "query", 0, MemoryState(), HotCache(8)))
     found, late = read(plan, [each for each in stage.advance(sent, 10) if isinstance(each, pa.RecordBatch)])
     assert [place[:2] for place, _ in found] == [(10, 0)]
     assert [(each["t"], each["k"], each["n"]) for each in late] == [(10**15, "b", 2)]
-    assert (stage.metrics.rows, stage.metrics.bad_rows, stage.metrics.ahead_rows) == (1, 2, 1)
-    assert (stage.metrics.total_bad_rows, stage.metrics.total_ahead_rows) == (2, 1)
+    assert (stage.metrics.rows, stage.metrics.invalid_rows, stage.metrics.ahead_rows) == (1, 2, 1)
+    assert (stage.metrics.total_invalid_rows, stage.metrics.total_ahead_rows) == (2, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=40), st.booleans())

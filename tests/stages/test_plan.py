@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from muntin import aggregates as A
 from muntin.engine.layout import ROW_COUNT
+from muntin.engine.plan import Plan
 from muntin.partials.partial import Count, IntegerSum
-from muntin.plan import Plan
 from tests.builders import TIME, TYPES, bind, make_plan, sliding
 
 WINDOW = sliding(10, 5)

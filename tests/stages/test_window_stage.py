@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from muntin.engine import map_stage as pane_stage
 from muntin.engine import store
 from muntin.engine.operators import time as time_family
-from muntin.engine.store import HotCache, PaneStore, without_closed
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import without_closed
+from muntin.engine.store import HotCache, PaneStore
 from muntin.panes import table
 from muntin.panes.table import PaneTable
 from muntin.panes.watermarks import Marks
-from muntin.plan import Plan
 from tests import naive, strategies
 from tests.builders import (
     CASES,
@@ -77,7 +78,7 @@ def open_panes(plan: Plan, panes: PaneTable, watermark: int) -> Mapping[Any, Map
 def expected_counts(plan: Plan, rows: list[Row], late: list[Row]) -> dict[str, int]:
     bad = sum(row["t"] is None for row in rows)
     held = sum(row["t"] is not None and bool(naive.places(row, plan.windows, ())) for row in rows)
-    return {"rows": held, "late_rows": len(late), "bad_rows": bad, "outside_rows": len(rows) - held - bad}
+    return {"rows": held, "late_rows": len(late), "invalid_rows": bad, "outside_rows": len(rows) - held - bad}
 
 
 def same_rows(found: list[Row], expected: list[Row]) -> bool:

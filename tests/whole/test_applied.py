@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
+from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
 from muntin.holistic.applied import Applied, form_of
 from muntin.panes.tuples import MEMBERSHIP
-from muntin.plan import Plan
 from muntin.type_names import spark_name
 from tests import builders, naive_models, strategies
 from tests.builders import TIME, Step, Stream, answer, check, check_window_order, make_plan, row, sliding, tiny, us

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.engine.plan import Plan
 from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
-from muntin.plan import Plan
 from tests import builders, naive, naive_models, strategies
 from tests.builders import Stream, answer, bind, row, sliding, tiny, us
 from tests.naive import Row

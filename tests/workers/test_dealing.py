@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.engine.map_stage import PaneStage
+from muntin.engine.plan import Plan
 from muntin.features.workers.dealing import Deal, DealtWindow, plan_of_worker
 from muntin.features.workers.policy import Workers
 from muntin.panes import packed
 from muntin.panes.grid import PaneGrid
-from muntin.plan import Plan
 from tests import strategies
 from tests.builders import make_plan, row, sliding, to_batch
 from tests.naive import Row

@@ -13,16 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.engine.metrics import ShardMetrics
-from muntin.engine.table_stage import advance_table, answer_table
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
 from muntin.features.workers.collector import in_window_order
 from muntin.features.workers.jobs import Job
 from muntin.features.workers.policy import KEYED, Workers
 from muntin.holistic.applied import Applied
-from muntin.plan import Plan
 from tests import strategies
 from tests.builders import TYPES as PLAIN_TYPES
-from tests.builders import Step, Stream, answer, by_shard, make_plan, pack, plan_of, read, row, sliding, tiny
+from tests.builders import (
+    Step,
+    Stream,
+    advance_table,
+    answer,
+    answer_table,
+    by_shard,
+    make_plan,
+    pack,
+    plan_of,
+    read,
+    row,
+    sliding,
+    tiny,
+)
 from tests.naive import Row
 from tests.stages.test_models import LIMITS, MAYBE_TIMES, NAMES, STEPS, TYPES, check_stream, check_table, without_order
 
@@ -201,7 +214,7 @@ def test_active_workers_share_the_state_of_a_stream() -> None:
 def test_wherever_a_job_begins_its_numbers_are_aligned(shift: int) -> None:
     plan = make_plan([sliding(10, 1)], (), ["median_x", "sum_n"], workers=Workers("agnostic", 2, tasks=1))
     (share,) = by_shard(plan, pack(plan, [[row(t) for t in range(100)]])).values()
-    (job,) = (each for each in advance_table(plan, share, ShardMetrics()) if isinstance(each, Job))
+    (job,) = (each for each in advance_table(plan, share, Metrics()) if isinstance(each, Job))
     tuples = Job.unpack(plan, pa.py_buffer(bytes(shift) + job.pack()).slice(shift)).table.tuples
     assert tuples is not None
     numbers = [np.asarray(column) for column in tuples.columns.columns]
@@ -211,7 +224,7 @@ def test_wherever_a_job_begins_its_numbers_are_aligned(shift: int) -> None:
 
 def test_metrics_tell_what_was_sent() -> None:
     plan = make_plan([sliding(10, 1)], (), ["median_x"], workers=Workers("agnostic", 2, tasks=4))
-    metrics = ShardMetrics()
+    metrics = Metrics()
     (share,) = by_shard(plan, pack(plan, [[row(t) for t in range(100)]])).values()
     jobs = list(advance_table(plan, share, metrics))
     assert metrics.jobs == len(jobs) == 4

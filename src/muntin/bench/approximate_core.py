@@ -15,8 +15,8 @@ from muntin import aggregates as A
 from muntin.arrays import Array, Float64Array, run_starts
 from muntin.bench.core import ANSWER, Core, Ran, plan_of, slides
 from muntin.bench.data_sets import DataSet
+from muntin.engine.plan import Plan
 from muntin.features.sampling.policy import Approximation
-from muntin.plan import Plan
 
 MEDIAN = A.median("value")
 MEAN = A.mean("value")

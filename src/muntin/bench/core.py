@@ -20,15 +20,17 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.bench.data_sets import BEGIN, TIME, DataSet
+from muntin.engine.emitted import Results
+from muntin.engine.functions import AppliedFunction
 from muntin.engine.map_stage import PackedPanes, PaneStage
-from muntin.engine.metrics import ShardMetrics
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
+from muntin.engine.shard import Shard
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore
-from muntin.engine.window_stage import WindowStage
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.holistic.applied import Applied
-from muntin.plan import Plan
 
 ANSWER = "answer"
 SHARD = 0
@@ -43,7 +45,7 @@ class Core:
         self._state = MemoryState()
         self._cache = HotCache(capacity=1)
         self._watermark = 0
-        self.metrics = ShardMetrics()
+        self.metrics = Metrics()
 
     def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
         """Deliver tuples. Windows over time do not close with them; those over numbered tuples may."""
@@ -55,9 +57,9 @@ class Core:
         return self._advance([])
 
     def _advance(self, arrived: list[PackedPanes]) -> list[pa.RecordBatch]:
-        stage = WindowStage(self._plan, self._store())
-        results = list(stage.advance(arrived, self._watermark))
-        self.metrics = stage.metrics
+        shard = Shard(self._plan, self._store(), SHARD)
+        results = [each.rows for each in shard.run(arrived, self._watermark) if isinstance(each, Results)]
+        self.metrics = shard.metrics
         return results
 
     def _store(self) -> PaneStore:
@@ -85,7 +87,7 @@ class Core:
     @property
     def memory(self) -> int:
         """Bytes that a worker has in memory between batches: panes and waiting tuples, chunks of tuples, samples."""
-        return self.metrics.hot_bytes + self.metrics.resident_bytes + self.metrics.sample_bytes
+        return self.metrics.hot_bytes + self.metrics.resident_bytes + self.metrics.get("sample_bytes")
 
     def forget(self) -> None:
         """Remove the copies of the state on the host."""
@@ -111,9 +113,8 @@ def plan_of(
         shards=[SHARD],
         streaming=True,
         delay=data.lag // 2,
-        applied=query if isinstance(query, Applied) else None,
-        approximation=approximation,
-        shedding=shedding,
+        function=AppliedFunction(query) if isinstance(query, Applied) else None,
+        options=[option for option in (approximation, shedding) if option is not None],
     )
 
 
@@ -193,7 +194,7 @@ class _Replay:
         if end in self._counted:
             self._windows.append(core.answer_seconds)
             self._memory.append(core.memory)
-            self._samples.append(core.metrics.sample_bytes)
+            self._samples.append(core.metrics.get("sample_bytes"))
             self._read.append(core.metrics.answer_bytes)
             self._results[end] = pa.Table.from_batches(closed)
 
@@ -208,7 +209,7 @@ class _Replay:
             sample_bytes=max(self._samples),
             answered_from=fmean(self._read),
             results=self._results,
-            kept=1 - metrics.total_shed_rows / max(metrics.total_rows, 1),
+            kept=1 - metrics.get("total_shed_rows") / max(metrics.total_rows, 1),
         )
 
 

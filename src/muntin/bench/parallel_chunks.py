@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from muntin.features.workers.policy import KEYED, Workers
-from muntin.plan import Plan
+from muntin.engine.plan import Plan
 from muntin.query import Query
 
 
@@ -29,8 +28,8 @@ class StaticPlan(Plan):
 class StaticQuery(Query):
     static_length: int = 0
 
-    def plan(self, shards: Sequence[int], workers: Workers = KEYED) -> Plan:
-        return static_plan(super().plan(shards, workers), self.static_length)
+    def plan(self, shards: Sequence[int]) -> Plan:
+        return static_plan(super().plan(shards), self.static_length)
 
 
 def static_plan(plan: Plan, length: int) -> Plan:

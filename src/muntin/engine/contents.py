@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,21 +15,15 @@ from muntin.engine.chunks.store import ChunkStore
 from muntin.engine.operators.delta import DeltaFamily
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import Answers, Family
+from muntin.engine.schema import Schema
 from muntin.errors import MuntinError
 from muntin.expressions import shown
-from muntin.holistic.applied import Applied
 from muntin.holistic.contents import Held
 from muntin.holistic.function import Whole
-from muntin.joins.product import Product
-from muntin.panes.table import PaneTable, merged_keys
+from muntin.panes.table import Layout, PaneTable, merged_keys
 from muntin.panes.tuples import Tuples, concatenated
 from muntin.partials.values import of_type
 from muntin.sizes import describe_size
-
-if TYPE_CHECKING:
-    from muntin.features.sampling.windows import ApproximateWindows
-    from muntin.features.shedding.windows import ShedWindows
-    from muntin.plan import Plan
 
 OfHeld: TypeAlias = Callable[[Held], pa.Array]
 """One answer for each of some windows."""
@@ -43,28 +37,39 @@ class Part:
     held: Held
 
 
-class WholeWindows:
+Cut: TypeAlias = Callable[[Held, Answers, pa.RecordBatch], tuple[Int64Array, Held] | None]
+"""Which windows get fewer of their tuples than there are, and which those are; None if none does."""
+
+
+class ShardTuples:
     """The tuples of a shard, for the windows that close with one batch.
 
     A chunk is opened when a window needs it, and only once: what was gathered for some windows serves the next ones.
     """
 
     def __init__(
-        self, plan: Plan, table: PaneTable, memory: Tuples | None, settled: int, chunks: ChunkStore | None = None
+        self,
+        schema: Schema,
+        layout: Layout,
+        operators: Sequence[Family],
+        table: PaneTable,
+        memory: Tuples | None,
+        settled: int,
+        chunks: ChunkStore | None = None,
     ) -> None:
         """`memory` are the tuples that are in no chunk, with the keys of `table`; None if the query keeps none."""
-        self._plan = plan
+        self._schema = schema
+        self._layout = layout
+        self._operators = operators
         self._table = table
         self._kept = memory
         self._settled = settled
         self._chunks = chunks
         self._gathered: _Gathered | None = None
         self.read_bytes = 0
-        """What the tuples took that windows were answered from."""
-        self.approximate: ApproximateWindows | None = None
-        """Answers windows from samples, where the query allows it."""
-        self.shed: ShedWindows | None = None
-        """Scales answers back, where tuples may have been shed."""
+        """Bytes of the tuples that windows were answered from."""
+        self.cut: Cut | None = None
+        """Cuts what windows get of their tuples, if a feature wants that."""
 
     @property
     def _memory(self) -> Tuples:
@@ -91,63 +96,27 @@ class WholeWindows:
             for name, parts in found.items()
         }
 
-    def applied(self, family: Family, answers: Answers) -> tuple[Int64Array, list[pa.Array], Int64Array]:
-        """The rows that the user's function makes of each window: which window each row is of, and the columns.
-
-        And how many tuples it was given of each window. Where all were shed, there is one row without values.
-        """
-        applied = self._plan.applied
-        assert isinstance(applied, Applied), "a join has pairs instead"
-        windows, tables = [], [applied.schema.empty_table()]
-        count = np.zeros(len(answers.key), dtype=np.int64)
-        for part in self.parts(family, answers):
-            begin, end = part.held.begin, part.held.end
-            count[part.answers] = end - begin
-            filled = begin < end
-            if not filled.all():  # all of their tuples were shed: there is nothing to call the function with
-                windows.append(part.answers[~filled])
-                tables.append(_unknown(applied.schema, len(windows[-1])))
-                begin, end = begin[filled], end[filled]
-            of = part.answers[filled]
-            names = list(applied.columns)
-            given = pa.table(self._given(part.held.tuples, names), names=list(applied.names or names))
-            counts, rows = applied.over(given, begin, end, partial(self._title, answers.take(of)))
-            windows.append(np.repeat(of, counts))
-            tables += rows
-        of_row = np.concatenate(windows)
-        back = pa.array(np.argsort(of_row, kind="stable"))
-        table = pa.concat_tables(tables).combine_chunks()
-        columns = [_one(column).take(back) for column in table.columns]
-        return np.sort(of_row, kind="stable"), columns, count
-
-    def pairs(self, product: Product, family: Family, answers: Answers) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
-        """The pairs of a join: which window each is of, and the columns. There may be very many: some at a time."""
-        for part in self.parts(family, answers):
-            names = list(product.read)
-            given = pa.record_batch(self._given(part.held.tuples, names), names=names)
-            for of_pair, pairs in product.pieces(given, part.held.begin, part.held.end):
-                yield part.answers[of_pair], pairs
-
-    def _given(self, tuples: Tuples, columns: Sequence[str]) -> list[pa.Array]:
-        """Columns of the tuples, their time and their key among them."""
-        plan = self._plan
+    def columns(self, tuples: Tuples, names: Sequence[str]) -> list[pa.Array]:
+        """Columns of tuples, of which the time and the keys may be some."""
+        schema = self._schema
         arrays = []
-        for name in columns:
-            if name == plan.time:
-                arrays.append(pa.array(tuples.time).cast(plan.types[name]))
-            elif name in plan.keys:
+        for name in names:
+            if name == schema.time:
+                arrays.append(pa.array(tuples.time).cast(schema.types[name]))
+            elif name in schema.keys:
                 arrays.append(self._table.keys.column(name).take(pa.array(tuples.key)))
             else:
                 arrays.append(tuples.columns.column(name))
         return arrays
 
-    def _title(self, answers: Answers, index: int) -> str:
+    def title(self, answers: Answers, index: int) -> str:
+        """What a window is called in errors."""
         start, end = (f"{np.datetime64(int(edge[index]), 'us')}Z" for edge in (answers.start, answers.end))
-        title = self._plan.windows[int(answers.model[index])].title
+        title = self._schema.windows[int(answers.model[index])].title
         return f"window {title} [{start}, {end}){self._key(int(answers.key[index]))}"
 
     def _key(self, code: int) -> str:
-        keys = {shown(name): self._table.keys.column(name)[code].as_py() for name in self._plan.keys}
+        keys = {shown(name): self._table.keys.column(name)[code].as_py() for name in self._schema.keys}
         return f" of key {keys}" if keys else ""
 
     def parts(self, family: Family, answers: Answers) -> Iterator[Part]:
@@ -161,7 +130,7 @@ class WholeWindows:
                 if not len(chosen):
                     continue
                 gathered = self._gather(answers.take(chosen), of_keys)
-            tuples, index = gathered.of(self._plan, family)
+            tuples, index = gathered.of(self._operators, family)
             self.read_bytes += tuples.nbytes
             for model in np.unique(answers.model[chosen]):
                 at = chosen[answers.model[chosen] == model]
@@ -169,10 +138,8 @@ class WholeWindows:
                 yield from self._shares(Part(at, Held(tuples, begin, end)), answers)
 
     def _shares(self, part: Part, answers: Answers) -> Iterator[Part]:
-        """The part as it is; or, where a function would get more of windows than their share, those apart."""
-        cut = None
-        if self.shed is not None and isinstance(self._plan.applied, Applied):
-            cut = self.shed.thinned(part.held, answers.take(part.answers), self._table.keys)
+        """The part as it is; or windows that get fewer of their tuples apart from the others."""
+        cut = None if self.cut is None else self.cut(part.held, answers.take(part.answers), self._table.keys)
         if cut is None:
             yield part
             return
@@ -203,10 +170,10 @@ class WholeWindows:
             assert self._chunks is not None
             parts = []
             if of_keys is None:
-                parts += _recoded(self._plan, self._table, [self._chunks.open(chunk) for chunk in missing])
+                parts += _recoded(self._layout, self._table, [self._chunks.open(chunk) for chunk in missing])
             else:  # one after the other: there is not the memory for all of them
                 for chunk in missing:
-                    (tuples,) = _recoded(self._plan, self._table, [self._chunks.open(chunk)])
+                    (tuples,) = _recoded(self._layout, self._table, [self._chunks.open(chunk)])
                     parts.append(tuples.take(of_keys[tuples.key]))
             parts.append(gathered.tuples)  # the latest: so those of one key mostly are in order as they are
             names = gathered.names | {chunk.name for chunk in missing}
@@ -224,8 +191,8 @@ class WholeWindows:
         raw = sum(chunk.raw for chunk in self._chunks.chunks) + self._memory.nbytes
         leaves = family.own(self._table)[0]
         held = np.bincount(leaves.key, weights=leaves.state[0], minlength=self._table.keys.num_rows)
-        # Leaves count those that were shed, too.
-        tuples = tuples if self._plan.shedding is None else max(tuples, int(held.sum()))
+        # Leaves count the tuples that were dropped, too.
+        tuples = max(tuples, int(held.sum())) if self._layout.weighs else tuples
         size = held * (raw / max(tuples, 1))
         if float(size.sum()) <= limit:
             return [None]
@@ -235,7 +202,7 @@ class WholeWindows:
             raise MuntinError(
                 f"The {int(held[largest]):,} tuples in the windows{self._key(largest)} take about "
                 f"{describe_size(float(size[largest]))}, more than the {describe_size(limit)} that memory= leaves to "
-                f"each shard, of which there are {len(self._plan.shards)}; name more memory, or use shorter windows or "
+                f"each shard, of which there are {self._chunks.shards}; name more memory, or use shorter windows or "
                 "fewer columns."
             )
         groups: list[BoolArray | None] = []
@@ -271,8 +238,8 @@ class _Gathered:
         self.tuples = tuples
         self._views: dict[int, tuple[Tuples, LeafIndex]] = {}
 
-    def of(self, plan: Plan, family: Family) -> tuple[Tuples, LeafIndex]:
-        number = next(i for i, each in enumerate(plan.families) if each is family)
+    def of(self, operators: Sequence[Family], family: Family) -> tuple[Tuples, LeafIndex]:
+        number = next(i for i, each in enumerate(operators) if each is family)
         if number not in self._views:
             tuples = self.tuples.take(self.tuples.of_family(number))
             if isinstance(family, DeltaFamily):  # which numbers tuples of one time by the column that it follows
@@ -281,9 +248,9 @@ class _Gathered:
         return self._views[number]
 
 
-def _recoded(plan: Plan, table: PaneTable, chunks: Sequence[PaneTable]) -> list[Tuples]:
+def _recoded(layout: Layout, table: PaneTable, chunks: Sequence[PaneTable]) -> list[Tuples]:
     """The tuples of chunks with the codes of a table; without those of keys that the table does not have."""
-    keys, (ours, *theirs) = merged_keys(plan.layout, [table, *chunks])
+    keys, (ours, *theirs) = merged_keys(layout, [table, *chunks])
     codes = np.full(keys.num_rows, -1, dtype=np.int64)
     codes[ours] = np.arange(len(ours))
     found = []
@@ -292,11 +259,3 @@ def _recoded(plan: Plan, table: PaneTable, chunks: Sequence[PaneTable]) -> list[
         tuples = chunk.tuples.recoded(codes[each])
         found.append(tuples.take(tuples.key >= 0))
     return found
-
-
-def _unknown(schema: pa.Schema, length: int) -> pa.Table:
-    return pa.table([pa.nulls(length, field.type) for field in schema], schema=schema)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from muntin.changes import changes
-from muntin.description import Description, decode, encode
+from muntin.engine.changes import changes
+from muntin.engine.description import Description, decode, encode
+from muntin.engine.fingerprint import digest
+from muntin.engine.plan import Plan
 from muntin.engine.state import StateBackend
 from muntin.errors import StateError
-from muntin.fingerprint import digest
 from muntin.panes.packed import Kind, seal, unseal
-from muntin.plan import Plan
 
 _REMEDY = "Restore the query, or start it with a new checkpoint location."
 

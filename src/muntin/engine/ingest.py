@@ -1,87 +1,99 @@
-"""Panes and tuples that arrive, taken in by the families of a shard, and what of them has to be written."""
+"""Panes and tuples that arrive, ingested by the operators of a shard, and what of them has to be written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from muntin.arrays import BoolArray, run_starts
+from muntin.arrays import BoolArray, Int64Array, run_starts
 from muntin.engine.operators.operator import Arrival, TupleFamily
-from muntin.engine.store import waiting, without_closed_of_part
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import waiting, without_closed_of_part
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
 from muntin.panes.watermarks import Marks
-from muntin.plan import Plan
 
 
 @dataclass(frozen=True)
-class Taken:
+class Ingested:
     """A table with what arrived, and what of it is new."""
 
     table: PaneTable
     arrived: PaneTable | None
     """The panes that arrived, and the tuples that wait."""
     made: tuple[PaneTable, ...]
-    """What the families made of tuples, in the table's codes of keys."""
-    bad_rows: int
-    """How many tuples a family set aside."""
+    """What the operators made of tuples, in the table's codes of keys."""
+    invalid_rows: int
+    """How many tuples an operator set aside."""
     tuples: Tuples | None
-    """All that are in no chunk yet, those that are not waiting any more among them."""
-    fresh: Tuples | None = None
-    """Those that have just arrived."""
-    settled: Tuples | None = None
-    """Those that are settled with this batch, in order."""
+    """All that are in no chunk yet, those that do not wait any more among them."""
+    is_fresh: BoolArray | None = None
+    """Which of them have just arrived."""
+    settled_at: Int64Array | None = None
+    """Which of them are finalized with this batch, in order."""
+
+    @cached_property
+    def fresh(self) -> Tuples | None:
+        """The tuples that have just arrived."""
+        return None if self.tuples is None or self.is_fresh is None else self.tuples.take(self.is_fresh)
+
+    @cached_property
+    def settled(self) -> Tuples | None:
+        """The tuples that are finalized with this batch, in order."""
+        return None if self.tuples is None or self.settled_at is None else self.tuples.take(self.settled_at)
 
 
-def absorb(plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks) -> Taken | None:
-    """Take in what arrived; None if there is nothing at all."""
-    present = [each for each in (before, arrived) if each is not None]
+def ingest(
+    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks
+) -> Ingested | None:
+    """Add what arrived to the table before; None if there is nothing at all."""
+    present = [table for table in (before, arrived) if table is not None]
     if not present:
         return None
     table = merge(plan.layout, present)
     if table.tuples is None:
-        return Taken(table, arrived, (), 0, None)
-    fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
+        return Ingested(table, arrived, (), 0, None)
+    is_fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
     settled = (table.tuples.time >= closed.settled) & (table.tuples.time < now.settled) & plan.settles
     settled_at = np.flatnonzero(settled)
     settled_at = settled_at[table.tuples.take(settled_at).order()]
-    arrival = Arrival(table.tuples, fresh, table.tuples.take(settled_at), settled_at, closed.watermark)
-    tuples, made, bad_rows = table.tuples, [], 0
-    for index, family in enumerate(plan.families):
-        absorbed = family.absorb(plan, table, arrival) if isinstance(family, TupleFamily) else None
+    arrival = Arrival(table.tuples, is_fresh, table.tuples.take(settled_at), settled_at, closed.watermark)
+    tuples, made, invalid_rows = table.tuples, [], 0
+    for index, operator in enumerate(plan.operators):
+        absorbed = operator.absorb(plan.layout, table, arrival) if isinstance(operator, TupleFamily) else None
         if absorbed is not None:
             made.append(absorbed.table)
             if absorbed.bad is not None:
-                bad_rows += len(absorbed.bad)
+                invalid_rows += len(absorbed.bad)
                 tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
     table = replace(table, tuples=tuples)
-    samples = plan.samples and not now.waits
-    if samples and not plan.settles:
-        # All of them are fresh, and in order they are sampled and written: sorted once for both.
+    if plan.writes_through and not now.waits and not plan.settles:
+        # All of them are fresh, and leave in order: they are sorted once for all who need that.
         order = tuples.order()
-        tuples, fresh = tuples.take(order), fresh[order]
+        tuples, is_fresh = tuples.take(order), is_fresh[order]
         table = replace(table, tuples=tuples)
     waits = waiting(tuples.time, plan, now)
-    return Taken(
+    return Ingested(
         table=merge(plan.layout, [table.only(tuples=waits), *made], overlay=True),
-        arrived=None if arrived is None else arrived.only(tuples=waits[fresh]),
+        arrived=None if arrived is None else arrived.only(tuples=waits[is_fresh]),
         made=tuple(made),
-        bad_rows=bad_rows,
+        invalid_rows=invalid_rows,
         tuples=tuples,
-        fresh=tuples.take(fresh) if samples else None,
-        settled=tuples.take(settled_at) if samples else None,
+        is_fresh=is_fresh,
+        settled_at=settled_at,
     )
 
 
-def additions(plan: Plan, taken: Taken, table: PaneTable, now: Marks) -> PaneTable | None:
-    """What has to be written: what is new and still in the table, which has been freed of what no window needs."""
-    new = [] if taken.arrived is None else [taken.arrived]
-    for made in taken.made:
+def additions(plan: Plan, ingested: Ingested, left: PaneTable, now: Marks) -> PaneTable | None:
+    """What has to be written: what is new and among what is `left`, as some window needs it."""
+    new = [] if ingested.arrived is None else [ingested.arrived]
+    for made in ingested.made:
         kept = [
-            _still_there(own, left) if family.settles else np.ones(len(own), dtype=bool)
-            for family in plan.families
-            for own, left in zip(family.own(made), family.own(table), strict=True)
+            _still_there(leaves, still) if operator.settles else np.ones(len(leaves), dtype=bool)
+            for operator in plan.operators
+            for leaves, still in zip(operator.own(made), operator.own(left), strict=True)
         ]
         new.append(compacted(plan.layout, made.filter(kept), slack=0))  # without the keys that nothing happened to
     if not new:

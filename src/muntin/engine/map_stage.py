@@ -1,4 +1,4 @@
-"""The pane stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
+"""The map stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
 
 Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane). Windows
 that depend on the tuples themselves get the tuples, with the columns that the query reads and no others.
@@ -6,18 +6,20 @@ that depend on the tuples themselves get the tuples, with the columns that the q
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
-from muntin.features.shedding.shedder import Shedder
-from muntin.features.workers.dealing import deal_out
+from muntin.engine.features import KeptRows, RowFeature, Task
+from muntin.engine.plan import Plan
 from muntin.panes import keys, packed
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import (
@@ -31,8 +33,6 @@ from muntin.panes.table import (
 )
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT, Tuples, by_code
 from muntin.partials.rows import Rows
-from muntin.partials.strata import Strata
-from muntin.plan import Plan
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
 
@@ -42,8 +42,6 @@ FLUSH_LEAVES = 1_000_000
 """How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
 NO_TIME = -62_135_596_800_000_000
 """The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
-GATHERED_ROWS = 1 << 20
-"""Where tuples are shed, the groups of so many are counted together, and shed together."""
 DENSE_GROUPS = 1 << 16
 """A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
 
@@ -54,21 +52,17 @@ class PackedPanes:
 
     shard: int
     rows: int
-    bad_rows: int
+    invalid_rows: int
     outside_rows: int
     panes: bytes | None
     late_candidates: bytes | None
     """Whole rows, for the window stage to emit those that turn out to be late."""
     latest: int = NO_TIME
     """The latest event time that the task has seen, in microseconds."""
-    shed_rows: int = 0
-    """How many of the rows were shed."""
-    shed_rate: int = 0
-    """The share that was to be shed, in millionths."""
-    load: bytes | None = None
-    """What the host of the task tells the others, where the rate is found from a latency."""
+    notes: bytes | None = None
+    """What features have to say to the shard: JSON, by their names."""
     ahead_rows: int = 0
-    """How many of the bad rows are too far ahead of the clock."""
+    """How many of the invalid rows are too far ahead of the clock."""
     ahead: bytes | None = None
     """Those rows themselves, if they are to be emitted."""
 
@@ -76,6 +70,10 @@ class PackedPanes:
     def latest_time(self) -> int:
         """The same as a time: what Spark's watermark follows."""
         return self.latest
+
+    def read_notes(self) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {} if self.notes is None else json.loads(self.notes)
+        return notes
 
 
 @dataclass
@@ -85,22 +83,32 @@ class _Held:
     tables: list[PaneTable] = field(default_factory=list)
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     ahead: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
-    bad_rows: int = 0
+    invalid_rows: int = 0
     ahead_rows: int = 0
     outside_rows: int = 0
     latest: int = NO_TIME
 
 
 class PaneStage:
-    def __init__(self, plan: Plan, shedder: Shedder | None = None) -> None:
+    def __init__(self, plan: Plan, task: Task | None = None) -> None:
         self._plan = plan
-        self._shedder = Shedder(plan.shedding) if shedder is None and plan.shedding is not None else shedder
+        parts = ((feature.name, feature.on_map(plan, task or Task())) for feature in plan.features)
+        self._features: dict[str, RowFeature] = {name: part for name, part in parts if part is not None}
         # Only where every window slides by more than its size can a tuple fall between all of them.
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
+        latest, rows = NO_TIME, 0
+        together = max((feature.rows_together for feature in self._features.values()), default=0)
+        for share in self._sent(_gathered(batches, together) if together else batches):
+            latest, rows = max(latest, share.latest), rows + share.rows
+            yield share
+        for feature in self._features.values():
+            feature.done(None if latest == NO_TIME else latest, rows)
+
+    def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         held = _Held()
-        for batch in _gathered(batches) if self._shedder is not None and self._shedder.sheds else batches:
+        for batch in batches:
             self._gather(batch, held)
             if sum(table.size for table in held.tables) > FLUSH_LEAVES:
                 held.tables = [merge(self._plan.layout, held.tables)]
@@ -114,7 +122,7 @@ class PaneStage:
         batch = self._not_ahead(self.typed(batch), held)
         time = batch.column(plan.time)
         if time.null_count:
-            held.bad_rows += time.null_count
+            held.invalid_rows += time.null_count
             batch = batch.filter(time.is_valid())
         times = np.asarray(batch.column(plan.time).cast(pa.int64()))
         held.latest = int(times.max(initial=held.latest))
@@ -137,7 +145,7 @@ class PaneStage:
         count = ahead.true_count
         if not count:
             return batch
-        held.bad_rows += count
+        held.invalid_rows += count
         held.ahead_rows += count
         if self._plan.late_row is not None:
             for shard, rows in self._by_shard(batch.filter(ahead)):
@@ -163,13 +171,15 @@ class PaneStage:
         dictionaries: dict[str, pa.Array] = {}
         weights = None
         if self._plan.over_time is not None:
-            panes = _Panes(self._plan.grid, times, codes, len(first_rows))
+            panes = Panes(self._plan.grid, times, codes, len(first_rows))
+            kept = self._kept(times, panes)
             groups, strata = panes.pairs.groups, None
-            if self._shedder is not None:
-                if self._shedder.sheds:
-                    batch, times, codes, groups, strata = self._shed(self._shedder, batch, times, codes, panes)
-                if layout.tuples is not None:
-                    weights = np.ones(len(times)) if strata is None else strata.weights(groups)
+            if kept is not None:
+                positions, strata = kept.positions, kept.strata
+                batch, times, codes = batch.take(pa.array(positions)), times[positions], codes[positions]
+                groups = groups[positions]
+            if layout.weighs and WEIGHT not in batch.schema.names:
+                weights = np.ones(len(times)) if strata is None else strata.weights(groups)
             rows = Rows(batch, times, groups, panes.pairs.count, strata)
             leaves, dictionaries = self._over_time(rows, codes, panes), rows.dictionaries
         leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
@@ -178,33 +188,23 @@ class PaneStage:
             tuples = Tuples(codes, times, self._kept_columns(batch, layout.tuples, weights))
         return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
 
-    def _shed(
-        self, shedder: Shedder, batch: pa.RecordBatch, times: Int64Array, codes: Int64Array, panes: _Panes
-    ) -> tuple[pa.RecordBatch, Int64Array, Int64Array, Int64Array, Strata]:
-        """The tuples that are kept, with their codes, their groups, and what they stand for.
-
-        All groups are counted first, so that each is answered, and with its size, whatever is kept of it.
-        """
-        received = panes.pairs.counted()
-        groups = panes.pairs.groups
-        if shedder.by_concept:
-            kept, strata = shedder.kept_by_concept(times, groups, received, panes.of_groups)
-        else:
-            kept, strata = shedder.kept_by_chance(times, received)
-        return batch.take(pa.array(kept)), times[kept], codes[kept], groups[kept], strata
+    def _kept(self, times: Int64Array, panes: Panes) -> KeptRows | None:
+        """Which tuples are kept, if a feature drops any. All groups are counted before."""
+        choices = (feature.keep(times, panes) for feature in self._features.values())
+        return next((kept for kept in choices if kept is not None), None)
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept; as yet every family counts them all."""
         if MEMBERSHIP not in schema.names:
             return batch.select(schema.names)
-        everyone = np.full(batch.num_rows, (1 << len(self._plan.families)) - 1, dtype=np.uint64)
+        everyone = np.full(batch.num_rows, (1 << len(self._plan.operators)) - 1, dtype=np.uint64)
         own = {MEMBERSHIP: pa.array(everyone).cast(schema.field(MEMBERSHIP).type)}
         if weights is not None:
             own[WEIGHT] = pa.array(weights)
         columns = [own[name] if name in own else batch.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _over_time(self, rows: Rows, codes: Int64Array, panes: _Panes) -> list[Leaves]:
+    def _over_time(self, rows: Rows, codes: Int64Array, panes: Panes) -> list[Leaves]:
         """The leaves over panes of time."""
         family = self._plan.over_time
         assert family is not None
@@ -222,7 +222,7 @@ class PaneStage:
             leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
         return leaves
 
-    def _shed_leaves(self, leaf_set: LeafSet, rows: Rows, panes: _Panes) -> Leaves:
+    def _shed_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
         """Those of groups of which tuples were shed: the others are not looked at."""
         if rows.strata is None:
             return leaf_set.empty()
@@ -247,75 +247,73 @@ class PaneStage:
     def _send(self, held: _Held) -> Iterator[PackedPanes]:
         plan = self._plan
         table = merge(plan.layout, held.tables) if held.tables else None
-        shares, all_rows = {}, 0
-        if table is not None and plan.dealing is not None:
-            # Several workers get the same tuple, and one tells of it.
-            shares, all_rows = deal_out(plan, table), self._row_count(table)
-        elif table is not None:
-            shares = split(table, len(plan.shards), plan)
+        shares, rows_of_all = self._shares(table)
         for index, shard in enumerate(plan.shards):
-            first = index == 0  # counts that belong to no key are told once
+            first = index == 0  # counts that belong to no key are sent once
             share = shares.get(index)
             candidates, ahead = held.late_candidates.get(index), held.ahead.get(index)
-            shed_rows = self._take_shed_rows() if first else 0
-            rows = all_rows * first
-            if share is not None and plan.dealing is None:
-                rows = self._row_count(share)
+            notes = {name: note for name, each in self._features.items() if (note := each.notes(first)) is not None}
             if share is None and ahead is None and not plan.streaming and not first:
                 continue
+            if rows_of_all is not None:
+                rows = rows_of_all if first else 0
+            else:
+                rows = 0 if share is None else self._row_count(share)
             yield PackedPanes(
                 shard=shard,
                 rows=rows,
-                bad_rows=held.bad_rows if first else 0,
+                invalid_rows=held.invalid_rows if first else 0,
                 outside_rows=held.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
                 latest=held.latest,
-                shed_rows=shed_rows,
-                shed_rate=0 if self._shedder is None else round(self._shedder.rate * 1e6),
+                notes=json.dumps(notes).encode() if notes else None,
                 ahead_rows=held.ahead_rows if first else 0,
                 ahead=None if ahead is None else packed.pack_rows(ahead),
             )
 
-    def _take_shed_rows(self) -> int:
-        """How many were shed since somebody asked."""
-        if self._shedder is None:
-            return 0
-        count, self._shedder.shed_rows = self._shedder.shed_rows, 0
-        return count
+    def _shares(self, table: PaneTable | None) -> tuple[Mapping[int, PaneTable], int | None]:
+        """What each shard gets, and how many rows all of them have, if several get the same row."""
+        if table is None:
+            return {}, None
+        for feature in self._features.values():
+            shares = feature.split(table)
+            if shares is not None:
+                return shares, self._row_count(table)
+        return split(table, len(self._plan.shards), self._plan.keys), None
 
     def _row_count(self, table: PaneTable) -> int:
-        """How many tuples stand behind a table that has just been lifted, with those that were shed."""
-        if table.tuples is None or self._shedder is not None:
+        """How many tuples stand behind a table that has just been lifted, with those that were dropped."""
+        if table.tuples is None or self._plan.layout.weighs:
             return int(table.panes.state[0].sum())
         return len(table.tuples)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gathered(batches: Iterable[pa.RecordBatch], together: int) -> Iterator[pa.RecordBatch]:
     """Larger batches of the same tuples, so that few groups are cut in two."""
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(batch)
+        waiting.append(batch)
         rows += batch.num_rows
-        if rows >= GATHERED_ROWS:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, rows = [], 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        if rows >= together:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, rows = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
-class _Panes:
+class Panes:
     """The panes of a batch of tuples, and its (key, pane) pairs."""
 
     def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
         self._grid = grid
         self._first, last = ((int(edge) - grid.offset) // grid.length for edge in (times.min(), times.max()))
         if self._first == last:
-            self.pairs = _Pairs(codes, key_count, None, 1)
+            self.pairs = Pairs(codes, key_count, None, 1)
             return
         index = np.floor_divide(times - grid.offset, grid.length)
-        self.pairs = _Pairs(codes, key_count, index - self._first, last - self._first + 1)
+        self.pairs = Pairs(codes, key_count, index - self._first, last - self._first + 1)
 
     def key_and_start(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The key of each pair, and the start of its pane."""
@@ -328,7 +326,7 @@ class _Panes:
         return self.pairs.key_and_pane(np.arange(self.pairs.count))[1]
 
 
-class _Pairs:
+class Pairs:
     """The (key, pane) pairs of a batch, numbered: densely if that is small, else by those that occur."""
 
     def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
@@ -383,11 +381,11 @@ def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array
     return (keys.hashes(columns, length) % np.uint64(count)).astype(np.int64)
 
 
-def split(table: PaneTable, count: int, plan: Plan) -> dict[int, PaneTable]:
+def split(table: PaneTable, count: int, key_names: Sequence[str]) -> dict[int, PaneTable]:
     """The table in shards, without the shards that get nothing."""
     if count == 1:
         return {0: table}
-    columns = [table.keys.column(name) for name in plan.keys]
+    columns = [table.keys.column(name) for name in key_names]
     shard = shard_of(columns, table.keys.num_rows, count)
     by_shard = np.argsort(shard, kind="stable")
     recoded = np.empty(len(shard), dtype=np.int64)

@@ -1,79 +1,101 @@
-"""What one shard did in one batch, in numbers."""
+"""Metrics of a shard: each is declared once, by whoever measures it, and everything else follows from that."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from muntin.engine.store import Totals
-from muntin.features.shedding.windows import ShedWindows
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that a shard reports with every batch."""
+
+    name: str
+    meaning: str
+    counter: bool = False
+    """Whether it counts since the query first started: then the state keeps its total."""
+    fold: Literal["sum", "max"] = "sum"
+    """How the values of all shards become one."""
+    alias: str = ""
+    """The name that it had in the version before."""
 
 
-@dataclass
-class ShardMetrics:
-    """What one shard did in one batch."""
+ENGINE_METRICS = (
+    Metric("rows", "Rows with an event time, late ones included.", counter=True),
+    Metric("late_rows", "Rows that came too late for all of their windows.", counter=True),
+    Metric(
+        "invalid_rows",
+        "Rows without an event time, rows further ahead of the clock than `max_ahead=` allows, and rows that a delta "
+        "window set aside because its column had decreased.",
+        counter=True,
+        alias="bad_rows",
+    ),
+    Metric("outside_rows", "Rows between windows, where the slide is larger than the size.", counter=True),
+    Metric("ahead_rows", "The invalid rows that are too far ahead of the clock.", counter=True),
+    Metric("results", "Windows of keys that closed, or the rows that a function returned for them.", counter=True),
+    Metric("panes", "Panes of keys that open windows still need."),
+    Metric("tuples", "Tuples that wait in the state as they are."),
+    Metric("hot_bytes", "Bytes of the panes in the workers' memory."),
+    Metric("state_bytes", "Bytes of the panes and chunks in the state."),
+    Metric("segments", "Values of the state that hold panes."),
+    Metric("cache_hits", "Shards whose panes were still in the memory of their worker."),
+    Metric("cache_misses", "Shards whose panes had to be read from the state."),
+    Metric("arrived_bytes", "Bytes of the packed panes that the shards received in the last batch."),
+    Metric("answer_nanoseconds", "Time of all shards in the last batch from closed windows to their results."),
+    Metric("answer_bytes", "Bytes of the tuples, or samples, that the windows of the last batch were answered from."),
+    Metric("chunks", "Chunks of tuples that open windows still need."),
+    Metric("chunk_tuples", "Tuples in those chunks."),
+    Metric("uncompressed_bytes", "Bytes of the chunks in the state that are not compressed."),
+    Metric("resident_bytes", "Bytes of the chunks in the workers' memory."),
+    Metric("left_chunks", "Chunks that are only in the state."),
+)
+"""What every query reports. Features declare their own."""
 
-    rows: int = 0
-    late_rows: int = 0
-    bad_rows: int = 0
-    outside_rows: int = 0
-    ahead_rows: int = 0
-    results: int = 0
-    panes: int = 0
-    tuples: int = 0
-    hot_bytes: int = 0
-    state_bytes: int = 0
-    segments: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    answer_nanoseconds: int = 0
-    answer_bytes: int = 0
-    exact_windows: int = 0
-    approximate_windows: int = 0
-    jobs: int = 0
-    arrived_bytes: int = 0
-    job_bytes: int = 0
-    sample_tuples: int = 0
-    sample_bytes: int = 0
-    shed_rows: int = 0
-    shed_rate: int = 0
-    error_millionths: int = 0
-    windows_with_error: int = 0
-    drift_common: int = 0
-    drift_union: int = 0
-    drift_apart: int = 0
-    drift_total: int = 0
-    chunks: int = 0
-    compressed_chunks: int = 0
-    chunk_tuples: int = 0
-    uncompressed_bytes: int = 0
-    compressed_bytes: int = 0
-    resident_bytes: int = 0
-    left_chunks: int = 0
-    compressed_after: int = 0
-    compressions: int = 0
-    decompressions: int = 0
-    total_rows: int = 0
-    total_late_rows: int = 0
-    total_bad_rows: int = 0
-    total_outside_rows: int = 0
-    total_results: int = 0
-    total_compressions: int = 0
-    total_decompressions: int = 0
-    total_exact_windows: int = 0
-    total_approximate_windows: int = 0
-    total_shed_rows: int = 0
-    total_ahead_rows: int = 0
 
-    def count_shed(self, batch: Totals, shed: ShedWindows) -> Totals:
-        """Take over what is known of windows of which tuples were shed."""
-        told = shed.counted
-        self.error_millionths = round(told.error * 1e6)
-        self.windows_with_error = told.with_error
-        return replace(batch, exact_windows=told.exact, approximate_windows=told.approximate)
+class Metrics:
+    """The metrics of one shard and batch, by name."""
 
-    def count(self, batch: Totals, totals: Totals) -> None:
-        """Take over the counters of this batch, and those since the query first started."""
-        for name, value in asdict(batch).items():
-            setattr(self, name, value)
-        for name, value in asdict(totals).items():
-            setattr(self, f"total_{name}", value)
+    def __init__(self, declared: Iterable[Metric] = ENGINE_METRICS) -> None:
+        self.declared = tuple(declared)
+        self.values: dict[str, int] = {}
+        for metric in self.declared:
+            self.values[metric.name] = 0
+            if metric.counter:
+                self.values[f"total_{metric.name}"] = 0
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self.__dict__["values"][name]  # type: ignore[no-any-return]
+        except KeyError as error:
+            raise AttributeError(f"The query reports no metric {name!r}.") from error
+
+    def __getitem__(self, name: str) -> int:
+        return self.values[name]
+
+    def get(self, name: str) -> int:
+        """A metric, or 0 if the query does not report it."""
+        return self.values.get(name, 0)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        if name not in self.values:
+            raise KeyError(f"{name!r} is not declared; add a Metric for it.")
+        self.values[name] = value
+
+    def add(self, **counts: int) -> None:
+        for name, count in counts.items():
+            self[name] = self.values[name] + count
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The counters of this batch alone."""
+        return {metric.name: self.values[metric.name] for metric in self.declared if metric.counter}
+
+    def set_totals(self, totals: Mapping[str, int]) -> None:
+        for name in self.counters:
+            self[f"total_{name}"] = totals.get(name, 0)
+
+
+def names(declared: Iterable[Metric]) -> tuple[str, ...]:
+    """The columns of these metrics: each metric, and the totals of counters."""
+    return tuple(Metrics(declared).values)

@@ -12,26 +12,23 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from muntin.arrays import BoolArray, Int64Array
-from muntin.engine.chunks.store import Chunk, ChunkStore
+from muntin.engine.chunks.store import Chunk, ChunkPolicy, ChunkStore, Stretches
 from muntin.engine.described import describe, other_query, other_shards
-from muntin.engine.state import StateBackend, StateValues
-from muntin.features.drift.meter import LastWindow
-from muntin.features.sampling.packed import pack_samples, unpack_samples
-from muntin.features.sampling.pause import Pause
-from muntin.features.sampling.store import SampleStore, ShardSamples
+from muntin.engine.operators.operator import ALWAYS
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import without_closed, without_closed_of_part
+from muntin.engine.state import MemoryState, StateBackend, StateValues
 from muntin.host.copies import LocalCopies
 from muntin.host.folder import HostFolder
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
-from muntin.panes.tuples import Tuples
 from muntin.panes.watermarks import Marks
-from muntin.plan import Plan
+
+Entry = TypeVar("Entry")
 
 FANOUT = 8
 USELESS_LEAVES = 1 << 12
@@ -50,30 +47,6 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Counters since the query first started."""
-
-    rows: int = 0
-    late_rows: int = 0
-    bad_rows: int = 0
-    outside_rows: int = 0
-    results: int = 0
-    compressions: int = 0
-    decompressions: int = 0
-    exact_windows: int = 0
-    """Windows of keys that were answered from all their tuples, in a query that allows samples."""
-    approximate_windows: int = 0
-    """Those that were answered from a sample."""
-    shed_rows: int = 0
-    """Rows that were shed: received, and dropped before they cost anything."""
-    ahead_rows: int = 0
-    """Rows that were too far ahead of the clock; they are among the bad rows."""
-
-    def plus(self, other: Totals) -> Totals:
-        return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-@dataclass(frozen=True)
 class Header:
     fingerprint: str
     shards: int
@@ -85,86 +58,160 @@ class Header:
     """Up to where tuples have been settled, where windows need their final order."""
     next_segment: int = 0
     segments: tuple[Segment, ...] = ()
-    totals: Totals = field(default_factory=Totals)
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """Counters since the query first started."""
     chunks: tuple[Chunk, ...] = ()
-    samples: tuple[str, int] | None = None
-    """The name and the size of the value that holds the samples."""
-    falls_back: bool = True
-    """Whether windows had to be answered exactly the last time that some closed: then chunks stay in memory."""
-    pause: Pause = field(default_factory=Pause)
     waits: bool = False
-    """Whether tuples wait for their chunk to be complete, though the query samples."""
+    """Whether tuples wait for their chunk to be complete, in a query that writes them through."""
     described: str = ""
     """The digest of the description of the query beside it; checkpoints of earlier versions have none."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """What features keep here, by names of their own."""
 
     @property
     def marks(self) -> Marks:
         return Marks(self.watermark, self.settled, self.waits)
 
     def encode(self) -> bytes:
-        return packed.pack_header(asdict(self))
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "parts"}
+        segments, chunks = ([asdict(each) for each in listed] for listed in (self.segments, self.chunks))
+        return packed.pack_header({**content, "segments": segments, "chunks": chunks, **self.parts})
 
     @classmethod
     def decode(cls, value: bytes) -> Header:
         content = packed.unpack_header(value)
         segments = tuple(Segment(**each) for each in content.pop("segments"))
         chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
-        content["pause"] = Pause.decode(**content.pop("pause", {}))
-        samples = content.pop("samples", None)
-        content["samples"] = None if samples is None else (str(samples[0]), int(samples[1]))
-        return cls(segments=segments, chunks=chunks, totals=Totals(**content.pop("totals")), **content)
+        totals = content.pop("totals")
+        if "bad_rows" in totals:  # as they were called before
+            totals["invalid_rows"] = totals.pop("bad_rows")
+        own = {name: content.pop(name) for name in _HEADER_FIELDS if name in content}
+        return cls(segments=segments, chunks=chunks, totals=totals, **own, parts=content)
+
+
+_HEADER_FIELDS = ("fingerprint", "shards", "version", "watermark", "settled", "next_segment", "waits", "described")
 
 
 class HotCache:
-    """Decoded tables by (query, shard), the least recently used given up first. Every look-up is verified."""
+    """What a worker remembers of shards: decoded tables, chunks, and what features want to find again.
+
+    The least recently used is given up first. Every look-up is verified.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._entries: OrderedDict[tuple[str, int], tuple[str, PaneTable, ShardSamples | None]] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, int], tuple[str, PaneTable]] = OrderedDict()
         self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
-        self._windows: OrderedDict[tuple[str, int], tuple[str, Mapping[int, LastWindow]]] = OrderedDict()
+        self._notes: OrderedDict[tuple[str, int], tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
         """Chunks by name. A name is never used twice, so these need no version."""
-        found = self._chunks.setdefault((query, shard), {})
-        self._chunks.move_to_end((query, shard))
-        while len(self._chunks) > self._capacity:
-            self._chunks.popitem(last=False)
-        return found
+        chunks = self._chunks.setdefault((query, shard), {})
+        self._trim(self._chunks, (query, shard))
+        return chunks
 
-    def get(self, query: str, shard: int, version: str) -> tuple[PaneTable, ShardSamples | None] | None:
-        """The table and the samples, if they are the very ones that the state holds now."""
-        entry = self._entries.get((query, shard))
-        if entry is None or entry[0] != version:
-            self._entries.pop((query, shard), None)
-            return None
-        self._entries.move_to_end((query, shard))
-        return entry[1:]
+    def table(self, query: str, shard: int, version: str) -> PaneTable | None:
+        return self._verified(self._tables, (query, shard), version)
+
+    def notes(self, query: str, shard: int, version: str) -> Mapping[str, Any]:
+        """What features remember, by their names."""
+        return self._verified(self._notes, (query, shard), version) or {}
+
+    def put_table(self, query: str, shard: int, version: str, table: PaneTable) -> None:
+        self._tables[query, shard] = (version, table)
+        self._trim(self._tables, (query, shard))
+
+    def put_notes(self, query: str, shard: int, version: str, notes: Mapping[str, Any]) -> None:
+        self._notes[query, shard] = (version, notes)
+        self._trim(self._notes, (query, shard))
 
     def release_moved(self, host: HostFolder) -> None:
         """Give up what other workers of the host have now: of one shard, one copy is enough."""
-        for query, shard in {*self._entries, *self._chunks, *self._windows}:
+        for query, shard in {*self._tables, *self._chunks, *self._notes}:
             if LocalCopies(query, shard, host).is_elsewhere():
-                self._entries.pop((query, shard), None)
-                self._chunks.pop((query, shard), None)
-                self._windows.pop((query, shard), None)
+                for entries in (self._tables, self._chunks, self._notes):
+                    entries.pop((query, shard), None)
 
-    def last_windows(self, query: str, shard: int, version: str) -> Mapping[int, LastWindow] | None:
-        """The groups of the windows that closed last, if they are those before the very state that is there now."""
-        entry = self._windows.get((query, shard))
-        return entry[1] if entry is not None and entry[0] == version else None
+    @staticmethod
+    def _verified(
+        entries: OrderedDict[tuple[str, int], tuple[str, Entry]], place: tuple[str, int], version: str
+    ) -> Entry | None:
+        """The entry, if it is of the very state that is there now."""
+        entry = entries.get(place)
+        if entry is None or entry[0] != version:
+            entries.pop(place, None)
+            return None
+        entries.move_to_end(place)
+        return entry[1]
 
-    def put_last_windows(self, query: str, shard: int, version: str, last: Mapping[int, LastWindow]) -> None:
-        self._windows[query, shard] = (version, last)
-        self._windows.move_to_end((query, shard))
-        while len(self._windows) > self._capacity:
-            self._windows.popitem(last=False)
+    def _trim(self, entries: OrderedDict[tuple[str, int], Any], place: tuple[str, int]) -> None:
+        entries.move_to_end(place)
+        while len(entries) > self._capacity:
+            entries.popitem(last=False)
 
-    def put(self, query: str, shard: int, version: str, table: PaneTable, samples: ShardSamples | None = None) -> None:
-        self._entries[query, shard] = (version, table, samples)
-        self._entries.move_to_end((query, shard))
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+
+class ShardStore(Protocol):
+    """What a shard keeps from batch to batch."""
+
+    header: Header
+    cache_hit: bool
+
+    @property
+    def values(self) -> StateValues: ...
+
+    def table(self) -> PaneTable | None: ...
+
+    def chunks(self, settled: int, policy: ChunkPolicy | None) -> ChunkStore: ...
+
+    def notes(self) -> Mapping[str, Any]: ...
+
+    def commit(self, change: Change) -> Header: ...
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a batch changes."""
+
+    table: PaneTable | None
+    """All that is kept: the table before, with what was added and without what closed."""
+    added: PaneTable | None
+    marks: Marks
+    counters: Mapping[str, int] = field(default_factory=dict)
+    chunks: tuple[Chunk, ...] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """The features' parts of the header."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What features want to find again in the worker's memory."""
+    remembers_table: bool = True
+    """Whether the table stays in the worker's memory."""
+
+
+class TableStore:
+    """A table is a stream whose only batch moves the watermarks from before all times to behind them: nothing stays."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.values = StateValues(MemoryState(), "", 0)
+        self.header = Header("", len(plan.shards), version="", watermark=ALWAYS, settled=ALWAYS)
+        self.cache_hit = False
+
+    def table(self) -> PaneTable | None:
+        return None
+
+    def chunks(self, settled: int, policy: ChunkPolicy | None) -> ChunkStore:
+        """All tuples are in memory anyway."""
+        return ChunkStore(self._plan.layout, _stretches(self._plan), self.values, {}, (), settled)
+
+    def notes(self) -> Mapping[str, Any]:
+        return {}
+
+    def commit(self, change: Change) -> Header:
+        return replace(self.header, totals=change.counters)
+
+
+def _stretches(plan: Plan) -> Stretches:
+    length = plan.chunk_length
+    return Stretches(length, 0 if length is None else plan.grid.offset, plan.writes_through)
 
 
 class PaneStore:
@@ -176,74 +223,49 @@ class PaneStore:
         self._shard = shard
         self._backend = backend
         self._cache = cache
-        self._values = StateValues(backend, query, shard, plan.host)
+        self.values = StateValues(backend, query, shard, plan.host)
         self.header = self._read_header()
         self.cache_hit = False
 
-    def chunks(self, settled: int) -> ChunkStore:
-        """The chunks, for a batch with which tuples are settled up to this time."""
+    def chunks(self, settled: int, policy: ChunkPolicy | None = None) -> ChunkStore:
+        """The chunks, for a batch with which tuples are finalized up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
-        hold = not self._plan.samples or self.header.falls_back
-        return ChunkStore(self._plan, self._values, resident, self.header.chunks, settled, hold)
+        return ChunkStore(
+            self._plan.layout,
+            _stretches(self._plan),
+            self.values,
+            resident,
+            self.header.chunks,
+            settled,
+            len(self._plan.shards),
+            policy,
+        )
 
     def table(self) -> PaneTable | None:
         """All panes that some open window may need, or None if there are none."""
-        cached = self._cached()
+        cached = self._cache.table(self._query, self._shard, self.header.version)
         self.cache_hit = cached is not None
         if cached is not None:
-            return cached[0]
+            return cached
         table = self._merged(self.header.segments)
         return None if table is None else without_closed(table, self._plan, self.header.marks)
 
-    def _cached(self) -> tuple[PaneTable, ShardSamples | None] | None:
-        return self._cache.get(self._query, self._shard, self.header.version)
+    def notes(self) -> Mapping[str, Any]:
+        """What features remember, if this worker made the state that is there now."""
+        return self._cache.notes(self._query, self._shard, self.header.version)
 
-    def last_windows(self) -> Mapping[int, LastWindow] | None:
-        """The groups of the windows that closed last, by model, if this worker has seen them close.
-
-        They are in no state: a worker that has not seen them cannot tell the drift between two batches.
-        """
-        return self._cache.last_windows(self._query, self._shard, self.header.version)
-
-    def keep_last_windows(self, last: Mapping[int, LastWindow]) -> None:
-        """For the next batch, after the commit of this one."""
-        self._cache.put_last_windows(self._query, self._shard, self.header.version, last)
-
-    def sampled(self, table: PaneTable, now: Marks, pause: Pause) -> SampleStore | None:
-        """The samples beside a table, which has just been added to; None if the query has none."""
-        if self._plan.sampling is None:
-            return None
-        cached = self._cached()
-        samples = None if cached is None else cached[1]
-        if samples is None and self.header.samples is not None:
-            samples = self._values.read(*self.header.samples, partial(unpack_samples, self._plan))
-        if samples is None:  # one without tuples may still say what was given up
-            samples = ShardSamples.none(self._plan)
-        return SampleStore(self._plan, self._plan.shards.index(self._shard), table, samples, now, pause)
-
-    def commit(
-        self,
-        table: PaneTable | None,
-        added: PaneTable | None,
-        marks: Marks,
-        counted: Totals,
-        chunks: tuple[Chunk, ...] = (),
-        samples: ShardSamples | None = None,
-        falls_back: bool = True,
-        pause: Pause | None = None,
-    ) -> Header:
-        """Make `table`, which is the old one with `added` and without what has closed, the new truth."""
+    def commit(self, change: Change) -> Header:
+        """Make the change the new truth."""
+        table, added, marks = change.table, change.added, change.marks
         header = replace(
             self.header,
             version=uuid.uuid4().hex,
             watermark=marks.watermark,
             settled=marks.settled,
             waits=marks.waits,
-            totals=self.header.totals.plus(counted),
-            chunks=chunks,
-            samples=self._write_samples(samples),
-            falls_back=falls_back,
-            pause=pause or Pause(),
+            totals={**self.header.totals, **_sums(self.header.totals, change.counters)},
+            chunks=change.chunks,
+            parts=change.parts,
             described=describe(self._plan, self._backend, self.header.described),
         )
         header = self._drop_closed(header)
@@ -258,35 +280,13 @@ class PaneStore:
         if table is not None:
             header = self._rewrite_if_useless(header, table)
         self._backend.write_header(header.encode())
-        if table is not None and self._fits_budget(table, marks):
-            self._cache.put(self._query, self._shard, header.version, table, samples)
+        if table is not None and change.remembers_table:
+            self._cache.put_table(self._query, self._shard, header.version, table)
+        self._cache.put_notes(self._query, self._shard, header.version, change.notes)
         LocalCopies(self._query, self._shard, self._plan.host).claim()
         self._cache.release_moved(self._plan.host)
         self.header = header
         return header
-
-    def _write_samples(self, samples: ShardSamples | None) -> tuple[str, int] | None:
-        """One value for all samples of the shard, written anew where they have changed: a budget bounds it."""
-        cached = self._cached()
-        if samples is not None and cached is not None and cached[1] is not None and samples.is_still(cached[1]):
-            return self.header.samples
-        if self.header.samples is not None:
-            self._values.delete(*self.header.samples)
-        if samples is None or samples.is_empty:
-            return None
-        name, value = f"samples-{uuid.uuid4().hex}", pack_samples(samples)
-        self._values.write(name, value)
-        return name, len(value)
-
-    def _fits_budget(self, table: PaneTable, marks: Marks) -> bool:
-        """More groups than a budget allows stay in the state, and are read from there when they are needed.
-
-        Where all windows are answered exactly, all their tuples are in memory, too.
-        """
-        sampling = self._plan.sampling
-        if sampling is None or sampling.hopeless or marks.waits:
-            return True
-        return sampling.holds_groups(table.keys.num_rows, int(table.keys.nbytes))
 
     def _read_header(self) -> Header:
         stored = self._backend.read_header()
@@ -313,13 +313,13 @@ class PaneStore:
         # A replay of the batch must not give the same name to other bytes: copies may outlive a failed one.
         name = f"{header.next_segment}-{uuid.uuid4().hex}"
         value = packed.pack(table)
-        self._values.write(name, value)
+        self.values.write(name, value)
         # Tuples wait until they are settled and their chunk, if they go to one, is complete.
         lasting = []
         if table.tuples is not None and len(table.tuples):
             lasting = [int(table.tuples.time.max()) + 1 + (self._plan.chunk_length or 0)]
-        held = [(family, family.own(table)) for family in self._plan.families]
-        ends = max([family.ends(leaves) for family, leaves in held if any(map(len, leaves))] + lasting)
+        held = [(operator, operator.own(table)) for operator in self._plan.operators]
+        ends = max([operator.ends(leaves) for operator, leaves in held if any(map(len, leaves))] + lasting)
         segment = Segment(name, tier, len(value), table.size, ends)
         return replace(header, next_segment=header.next_segment + 1, segments=(*header.segments, segment))
 
@@ -355,7 +355,7 @@ class PaneStore:
         """
         if added.size != table.size:
             return False
-        counts = [sum(int(f.own(each)[0].state[0].sum()) for f in self._plan.families) for each in (added, table)]
+        counts = [sum(int(f.own(each)[0].state[0].sum()) for f in self._plan.operators) for each in (added, table)]
         return counts[0] == counts[1]
 
     def _drop_all(self, header: Header) -> Header:
@@ -372,74 +372,11 @@ class PaneStore:
         return merge(self._plan.layout, tables, overlay=True) if tables else None
 
     def _read(self, segment: Segment) -> PaneTable:
-        return self._values.read(segment.name, segment.size, partial(packed.unpack, self._plan.layout))
+        return self.values.read(segment.name, segment.size, partial(packed.unpack, self._plan.layout))
 
     def _delete(self, segment: Segment) -> None:
-        self._values.delete(segment.name, segment.size)
+        self.values.delete(segment.name, segment.size)
 
 
-def without_closed(table: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
-    """The table without what no window needs that has not closed."""
-    kept = [mask for family in plan.families for mask in family.open(family.own(table), family.mark(marks))]
-    return table.filter(kept, _waiting(table, plan, marks))
-
-
-def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
-    """A part of a table without what no window needs, as far as the part can tell.
-
-    Which settled tuples are needed goes by their number from the end, and that the whole table knows.
-    """
-    kept: list[BoolArray] = []
-    for family in plan.families:
-        own = family.own(part)
-        kept += [np.ones(len(each), bool) for each in own] if family.settles else family.open(own, marks.watermark)
-    return part.filter(kept, _waiting(part, plan, marks))
-
-
-def _waiting(table: PaneTable, plan: Plan, marks: Marks) -> BoolArray | None:
-    return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
-
-
-def waiting(times: Int64Array, plan: Plan, marks: Marks) -> BoolArray:
-    """Which tuples are not settled, or settled and not in a complete chunk."""
-    if plan.whole:
-        return times >= plan.complete_until(marks)
-    return (times >= marks.settled) & plan.settles
-
-
-def _with_families(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
-    """Tuples that have just arrived, marked for the families that they are not too late for."""
-    for index, family in enumerate(plan.families):
-        late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in family.windows]))
-        if len(late):
-            tuples = tuples.without(index, late)
-    return tuples
-
-
-def _counted(late: BoolArray, times: Int64Array, plan: Plan, marks: Marks, tuples: bool = True) -> BoolArray:
-    """Which panes or tuples count as late: of an active worker's, those that came too late for all the others, too.
-
-    Several workers have them, and one of those counts them.
-    """
-    if plan.worker is None:
-        return late
-    return plan.worker.counts(times, tuples) & marks.too_late(times, plan.all_windows)
-
-
-def open_rows(table: PaneTable, plan: Plan, marks: Marks) -> tuple[PaneTable, int]:
-    """What has arrived without what came too late for all of its windows, and how many tuples that was."""
-    late_rows = 0
-    if table.tuples is not None:
-        late = marks.too_late(table.tuples.time, plan.windows)
-        late_rows = int(_counted(late, table.tuples.time, plan, marks).sum())
-        if plan.whole:
-            table = replace(table, tuples=_with_families(table.tuples, plan, marks))
-        table = table.only(tuples=~late)
-    family = plan.over_time
-    if family is None:
-        return table, late_rows
-    kept = family.open(family.own(table), marks.watermark)
-    if table.tuples is None or plan.shedding is not None:
-        late_rows = int(np.sum(table.panes.state[0][_counted(~kept[0], table.panes.time, plan, marks, tuples=False)]))
-    rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
-    return table.filter([*kept, *rest]), late_rows
+def _sums(totals: Mapping[str, int], counters: Mapping[str, int]) -> dict[str, int]:
+    return {name: totals.get(name, 0) + count for name, count in counters.items()}

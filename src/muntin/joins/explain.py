@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muntin.durations import describe
-from muntin.explain import compression, late_rows, over_time, shedding
+from muntin.engine.hidden import PREFIX
+from muntin.engine.plan import Plan
+from muntin.explain import compression, late_rows, over_time
 from muntin.expressions import shown
 from muntin.joins.multiplied import how
-from muntin.joins.names import PREFIX
 from muntin.joins.product import MOST_PAIRS
-from muntin.plan import Plan
+from muntin.query import Query
 from muntin.volume import Volume, state_warnings
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ def explanation(join: Join, prepared: Prepared) -> str:
         *_pairs(join),
     ]
     if plan.keeps_chunks:
-        lines += ["", *_chunks(plan)]
-    if plan.shedding is not None:
-        lines += ["", f"{shedding(plan.shedding, plan)} Each side sheds for itself, by its own groups."]
+        lines += ["", *_chunks(query, plan)]
+    shedding = query.option("shed")
+    if shedding is not None:
+        lines += ["", f"{' '.join(shedding.explained(plan))} Each side sheds for itself, by its own groups."]
     copies = join.window.copies
     volume = Volume.of(plan.windows)
     assert volume is not None, "a join goes by time"
@@ -48,7 +50,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
         "",
         volume.told if join.aggregates else f"Results: a pair is in up to {copies:,} window{'s' * (copies != 1)}.",
         f"Plain Spark would copy every row of both sides {copies:,} time{'s' * (copies != 1)}, and join the copies; "
-        "Muntin touches it once" + (" before pairs are made." if plan.applied is not None else " and makes no pair."),
+        "Muntin touches it once" + (" before pairs are made." if plan.function is not None else " and makes no pair."),
     ]
     if query.source.streaming:
         delays = [describe(side.delay or 0) for side in join.sides]
@@ -82,7 +84,7 @@ def _made(why: str) -> str:
     return f"Pairs: made in the worker as windows close, at most {MOST_PAIRS:,} at a time, because {why}."
 
 
-def _chunks(plan: Plan) -> list[str]:
+def _chunks(query: Query, plan: Plan) -> list[str]:
     assert plan.layout.tuples is not None
     assert plan.chunk_length is not None
     names = [name for name in plan.layout.tuples.names if not name.startswith(PREFIX)]
@@ -90,5 +92,5 @@ def _chunks(plan: Plan) -> list[str]:
         f"Chunks: the tuples of both sides are kept, {describe(plan.chunk_length)} in each chunk, sorted by (key, "
         f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
         "them has closed.",
-        compression(plan.compression),
+        *compression(query, plan),
     ]

@@ -13,10 +13,11 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.decomposable import CountAggregate
 from muntin.checks import encodable
+from muntin.engine.hidden import HIDDEN
 from muntin.errors import MuntinError
 from muntin.expressions import Given
-from muntin.features.sampling.plan import HIDDEN
 from muntin.inputs import column_names
+from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
 from muntin.joins.pairs import OverPairs
@@ -153,14 +154,13 @@ class Join:
         time = self.query.source.types[TIME]
         counts = {HELD[which]: CountAggregate(None, None).bind({}, MARKS[which], time) for which in SIDES}
         bound = {name: self._multiplied(each) for name, each in self.aggregates.items()}
-        query = replace(
-            self.query, source=self._source(), aggregates={**bound, **counts}, required=tuple(HELD.values())
-        )
+        query = replace(self.query, source=self._source(), aggregates={**bound, **counts})
+        query = query.use(BothSides(tuple(HELD.values())))
         query.check_complete()
         return Prepared(query)
 
     def prepared_rows(self, columns: Sequence[str]) -> Prepared:
-        query = replace(self.query, applied=Product.of(self._origins(columns), self.types))
+        query = replace(self.query, function=Product.of(self._origins(columns), self.types))
         query.check_complete()
         return Prepared(query)
 
@@ -187,15 +187,23 @@ class Join:
         time = self.query.source.types[TIME]
         kinds = {**self.types, **dict.fromkeys(self.conditions, pa.bool_()), TIME: time}
         types = {name: kinds[name] for name in (*self.query.by, *origins, *on_pairs)}
-        if self.query.shedding is not None:
+        shedding = self.query.option("shed")
+        if shedding is not None:
             for which in SIDES:
                 origins |= {WEIGHTS[which]: Origin(WEIGHT, which), PLACES[which]: Origin(PLACE, which)}
                 kinds |= {WEIGHTS[which]: pa.float64(), PLACES[which]: pa.int64()}
-        query = replace(self.query, source=self._source(), applied=Product.of(origins, kinds))
+        query = replace(self.query, source=self._source(), function=Product.of(origins, kinds))
         query.check_complete()
         bound = {name: each.aggregate.bind(kinds, each.condition, time) for name, each in self.aggregates.items()}
         late_row = query.plan([0]).late_row
-        over_pairs = OverPairs.of(self.window, self.query.by, types, bound, late_row, self.query.shedding)
+        estimates = None
+        if shedding is not None:
+            from muntin.features.shedding.policy import Shedding
+            from muntin.joins.shed_pairs import PairEstimates
+
+            assert isinstance(shedding, Shedding)
+            estimates = PairEstimates(shedding)
+        over_pairs = OverPairs.of(self.window, self.query.by, types, bound, late_row, estimates)
         return Prepared(query, over_pairs, on_pairs)
 
     def _origins(self, columns: Sequence[str]) -> dict[str, Origin]:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Array, Float64Array, Int64Array, Runs, State, run_starts, stable_order
-from muntin.features.sampling.quality import EXACT, Told
+from muntin.engine.estimates import EXACT
+from muntin.engine.estimates import Estimates as WindowEstimates
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.scaled import Asked, Scaled
 from muntin.features.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
@@ -166,7 +167,7 @@ class KeptPairs:
         found["weights"] = np.full(len(count), np.inf)  # no interval of a variance is told
         return found
 
-    def told(self, chosen: Int64Array, policy: Shedding) -> tuple[Told, Asked]:
+    def told(self, chosen: Int64Array, policy: Shedding) -> tuple[WindowEstimates, Asked]:
         """How good the answers of these groups are, as far as that does not depend on what is asked."""
         kept = {which: each[chosen] for which, each in self.tuples.items()}
         received = {which: each[chosen] for which, each in self.received.items()}
@@ -177,7 +178,7 @@ class KeptPairs:
             as_sure_as = np.where(of_side, np.minimum(as_sure_as, kept[which]), as_sure_as)
             shed |= of_side
         at, sizes = np.flatnonzero(shed), size.astype(np.int64)
-        told = Told(at, EXACT, np.zeros(len(at)), policy.confidence, pairs, sizes)
+        told = WindowEstimates(at, EXACT, np.zeros(len(at)), policy.confidence, pairs, sizes)
         return told, Asked(as_sure_as, size, policy.by_chance, policy.confidence)
 
     def _spread(self, which: Which) -> Float64Array:

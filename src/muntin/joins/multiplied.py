@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +31,15 @@ from muntin.aggregates.decomposable import (
 from muntin.aggregates.holistic import CollectAggregate
 from muntin.arrays import Int64Array, State
 from muntin.expressions import shown
-from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import Scaled
-from muntin.features.shedding.weighed import Weighed
 from muntin.holistic.contents import Held
 from muntin.holistic.frequent import TopK
 from muntin.holistic.function import Whole, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.joins.names import MARKS
 from muntin.partials.partial import Count
+
+if TYPE_CHECKING:
+    from muntin.features.shedding.scaled import Scaled
 
 
 def why_not(aggregate: Aggregate) -> str | None:
@@ -81,25 +82,27 @@ class Multiplied:
     aggregate: Aggregate
     partners: str
 
+    def scaled(self, bound: Bound) -> Scaled | None:
+        """Where tuples of both sides are shed. Each side's are strata of their own, so that how many are of a side is
+        known; how many of those fulfil a condition is an estimate.
+        """
+        from muntin.features.shedding.registry import scaled_of
+        from muntin.features.shedding.scaled import Scaled
+        from muntin.features.shedding.weighed import Weighed
 
-@scaled_of.register
-def _(multiplied: Multiplied, bound: Bound) -> Scaled | None:
-    """Where tuples of both sides are shed. Each side's are strata of their own, so that how many are of a side is
-    known; how many of those fulfil a condition is an estimate.
-    """
-    aggregate, partners, where = multiplied.aggregate, multiplied.partners, bound.where
-    inner = scaled_of(aggregate, bound)
-    if inner is None:
-        return None
-    if isinstance(aggregate, VarianceAggregate):
-        return replace(inner, sample=False)  # of very many pairs: one more or less does not matter
-    if not isinstance(aggregate, CountAggregate | SumAggregate):
-        return inner
-    sides = MARKS.values()
-    all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
-    return replace(
-        inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)
-    )
+        aggregate, partners, where = self.aggregate, self.partners, bound.where
+        inner = scaled_of(aggregate, bound)
+        if inner is None:
+            return None
+        if isinstance(aggregate, VarianceAggregate):
+            return replace(inner, sample=False)  # of very many pairs: one more or less does not matter
+        if not isinstance(aggregate, CountAggregate | SumAggregate):
+            return inner
+        sides = MARKS.values()
+        all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
+        return replace(
+            inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)
+        )
 
 
 def _lowered(aggregate: Aggregate, result: pa.DataType) -> partial[pa.Array]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+from muntin.engine.hidden import PREFIX
 from muntin.errors import MuntinError
 
 Which = Literal["left", "right"]
 SIDES: tuple[Which, Which] = ("left", "right")
 
-PREFIX = "__muntin_"
-TIME = "__muntin_time"
+TIME = PREFIX + "time"
 """The event time of a tuple of either side; of a pair, the later of its two."""
 MARKS: dict[Which, str] = {"left": "__muntin_left", "right": "__muntin_right"}
 """The boolean columns that say which side a tuple is of."""

@@ -7,30 +7,30 @@ stages as the rows of a table: the window's number is a part of the key, and one
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.arrays import BoolArray
-from muntin.engine.ingest import absorb
+from muntin.engine.batch import Arrived
+from muntin.engine.emitted import Results
 from muntin.engine.map_stage import PaneStage
-from muntin.engine.table_stage import ALL_TIMES
-from muntin.engine.window_stage import answers, whole_windows
-from muntin.features.sampling.quality import QualityFields, patched, quality_type
-from muntin.features.shedding.plan import check
-from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.weighed import Weighed
-from muntin.features.shedding.windows import tell_interval, typed
-from muntin.joins.kept_pairs import KeptPairs, interval_of
+from muntin.engine.plan import Draft, Plan
+from muntin.engine.shard import EVERYTHING, Shard
+from muntin.engine.store import TableStore
 from muntin.joins.names import PLACES, TIME, WEIGHTS
 from muntin.panes import keys as key_codes
 from muntin.panes.table import PaneTable, key_columns, merge
 from muntin.panes.tuples import WEIGHT
-from muntin.plan import Plan
 from muntin.windows import PaneWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from muntin.joins.kept_pairs import KeptPairs
+    from muntin.joins.shed_pairs import PairEstimates
 
 NUMBER = "window_id"
 _ALL_TIME = TimeWindow(None, -(1 << 60), 1 << 61, 1 << 61)
@@ -48,8 +48,8 @@ class OverPairs:
     """Over the pairs, per number of the window and key."""
     late_row: pa.DataType | None
     """The type of the column `late`, if rows that came too late are among the pairs: they pass by."""
-    shedding: Shedding | None = None
-    """How tuples of both sides were shed before they were paired, if they were."""
+    estimates: PairEstimates | None = None
+    """How the results of kept pairs become those of all, where tuples of both sides were shed."""
 
     @classmethod
     def of(
@@ -59,42 +59,34 @@ class OverPairs:
         types: Mapping[str, pa.DataType],
         aggregates: Mapping[str, Bound],
         late_row: pa.DataType | None,
-        shedding: Shedding | None = None,
+        estimates: PairEstimates | None = None,
     ) -> OverPairs:
         """`types` are those of all columns that the aggregates read, the keys, and the time of a pair."""
-        if shedding is not None:
-            check((window,), aggregates)
-        plan = Plan.make(
+        if estimates is not None:
+            estimates.check_windows((window,), aggregates)
+        draft = Draft(
             time=TIME,
             windows=(_ALL_TIME,),
             types={**types, NUMBER: pa.int64()},
             keys=(NUMBER, *on),
             aggregates=aggregates,
             shards=(0,),
-            weighed=shedding is not None,
+            options=() if estimates is None else (estimates,),
         )
-        return cls(window, plan, late_row, shedding)
+        return cls(window, draft.planned().plan(), late_row, estimates)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Window and number, then the keys and the aggregates, as of any query."""
         result = self.plan.result_schema
-        quality = [] if self._quality is None else [pa.field("quality", self._quality)]
         late = [] if self.late_row is None else [pa.field("late", self.late_row)]
-        return pa.schema([result.field("window"), *list(result)[2:], *quality, *late])
+        return pa.schema([result.field("window"), *list(result)[2:], *late])
 
     @cached_property
     def read(self) -> tuple[str, ...]:
         """The columns of pairs that it needs."""
-        of_kept = () if self.shedding is None else (*WEIGHTS.values(), *PLACES.values())
+        of_kept = () if self.estimates is None else (*WEIGHTS.values(), *PLACES.values())
         return (*self.plan.types, *of_kept)
-
-    @cached_property
-    def _quality(self) -> pa.StructType | None:
-        """The type of the column that says how good answers are, if there is one."""
-        if self.shedding is None:
-            return None
-        return quality_type({output.name: output.bound.result for output in self.plan.outputs})
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What is complete is answered at once: a task holds the pairs of one window and key, and of one batch."""
@@ -126,56 +118,23 @@ class OverPairs:
         if not pairs.num_rows:
             return []
         kept = None
-        if self.shedding is not None:
-            kept = KeptPairs.of(self._measures, key_columns(pairs, self.plan.layout.keys), pairs)
+        if self.estimates is not None:
+            kept = self.estimates.kept(self.plan, pairs)
             left, right = (np.asarray(pairs.column(name)) for name in WEIGHTS.values())
             pairs = pairs.append_column(WEIGHT, pa.array(left * right))
         return [_Lifted(stage.lift(pairs, np.asarray(pairs.column(TIME).cast(pa.int64()))), kept)]
 
-    @cached_property
-    def _measures(self) -> tuple[Weighed, ...]:
-        """What is estimated of all pairs."""
-        scaled = self.plan.scaled.values()
-        return tuple(dict.fromkeys(each.weighed for each in scaled if each is not None and each.weighed is not None))
-
     def _answered(self, lifted: Sequence[_Lifted]) -> Iterator[pa.RecordBatch]:
+        """The results of pairs that are all there: those of a table."""
         if not lifted:
             return
         together = _Lifted.merged(self.plan, lifted)
-        taken = absorb(self.plan, None, together.table, *ALL_TIMES)
-        assert taken is not None, "there are tables"
-        whole = whole_windows(self.plan, taken, ALL_TIMES[1], None, None)
-        for batch in answers(self.plan, taken, *ALL_TIMES, whole):
-            columns = batch.columns[2:]
-            if together.kept is not None:
-                columns = self._scaled(together.kept, columns)
-            yield self._told(columns, batch.num_rows)
-
-    def _scaled(self, kept: KeptPairs, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Keys and aggregates of the kept pairs, scaled back to all pairs, and how good that is."""
-        assert self.shedding is not None
-        assert self._quality is not None
-        keys_of, values = columns[: len(self.plan.keys)], columns[len(self.plan.keys) :]
-        chosen = kept.numbers([key_codes.normalised(column) for column in keys_of])
-        found = dict(zip((output.name for output in self.plan.outputs), values, strict=True))
-        told, asked = kept.told(chosen, self.shedding)
-        shed = told.at
-        asked, of_shed = asked.take(shed), chosen[shed]
-        estimates = {}
-        for number, measure in enumerate(self._measures):
-            of_all = kept.estimates(number, self.shedding.by_chance)
-            estimates[measure] = {name: field[of_shed] for name, field in of_all.items()}
-        for output in self.plan.outputs:
-            scaled, of_kept = self.plan.scaled[output.name], found[output.name].take(pa.array(shed))
-            interval = None
-            if scaled is not None and scaled.weighed is not None:
-                interval = interval_of(scaled, estimates[scaled.weighed], asked)
-                found[output.name] = patched(found[output.name], shed, typed(interval.value, of_kept, output))
-            elif scaled is not None:
-                interval = scaled.interval(of_kept, None, asked)
-            tell_interval(told, output.name, interval, shed, found[output.name])
-        quality = told.column(QualityFields.of(self._quality), found)
-        return [*keys_of, *found.values(), quality]
+        plan = self.plan
+        if self.estimates is not None and together.kept is not None:
+            plan = replace(plan, features=(replace(self.estimates, pairs=together.kept),))
+        for emitted in Shard(plan, TableStore(plan)).run(Arrived([together.table]), EVERYTHING):
+            assert isinstance(emitted, Results), "pairs are answered where they are"
+            yield self._told(emitted.rows.columns[2:], emitted.rows.num_rows)
 
     def _told(self, columns: Sequence[pa.Array], length: int) -> pa.RecordBatch:
         """The window itself in the place of the one that holds all times."""
@@ -205,7 +164,7 @@ class _Lifted:
     @classmethod
     def merged(cls, plan: Plan, parts: Sequence[_Lifted]) -> _Lifted:
         kept = [part.kept for part in parts if part.kept is not None]
-        return cls(merge(plan.layout, [part.table for part in parts]), KeptPairs.merged(kept) if kept else None)
+        return cls(merge(plan.layout, [part.table for part in parts]), kept[0].merged(kept) if kept else None)
 
 
 def _new_group(columns: Sequence[pa.Array], last: Sequence[pa.Array] | None) -> BoolArray:

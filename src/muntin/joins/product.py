@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
+from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.contents import ShardTuples
+from muntin.engine.description import PAIRS
 from muntin.joins.names import MARKS, TIME
 from muntin.panes.tuples import WEIGHT
 
@@ -35,6 +38,7 @@ class Product:
     """Of the pairs, without window and key."""
     origins: tuple[Origin, ...]
     """One for each column of the schema."""
+    knows_weights: ClassVar[bool] = True
 
     @classmethod
     def of(cls, origins: Mapping[str, Origin], types: Mapping[str, pa.DataType]) -> Product:
@@ -50,6 +54,12 @@ class Product:
         """The same, and what tuples stand for, where it matters."""
         origins = (origin.column for origin in self.origins if origin.column != PLACE)
         return tuple(dict.fromkeys([MARKS["left"], *origins]))
+
+    def link(self, tuples: ShardTuples) -> AnswerLink:
+        return PairAnswers(self, tuples)
+
+    def described(self) -> dict[str, Any]:
+        return {"what": PAIRS}
 
     def pieces(
         self, tuples: pa.RecordBatch, begin: Int64Array, end: Int64Array
@@ -91,3 +101,19 @@ class Product:
             of[origin.of] if origin.column == PLACE else tuples.column(origin.column).take(of[origin.of])
             for origin in self.origins
         ]
+
+
+@dataclass(frozen=True)
+class PairAnswers:
+    """The innermost link of a join that makes pairs. There may be very many: they come in several pieces."""
+
+    product: Product
+    tuples: ShardTuples
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        names = list(self.product.read)
+        for part in self.tuples.parts(windows.operator, windows.answers):
+            given = pa.record_batch(self.tuples.columns(part.held.tuples, names), names=names)
+            for window_of_pair, pairs in self.product.pieces(given, part.held.begin, part.held.end):
+                values = dict(zip(self.product.schema.names, pairs, strict=True))
+                yield Answered(windows, values, None, part.answers[window_of_pair])

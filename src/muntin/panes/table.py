@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.arrays import Array, BoolArray, Int64Array, Runs, State, chooser, run_starts
 from muntin.panes import keys as key_codes
-from muntin.panes.tuples import Tuples, concatenated
+from muntin.panes.tuples import WEIGHT, Tuples, concatenated
 from muntin.partials.custom import CustomPartial
 from muntin.partials.partial import Field, Partial
 from muntin.partials.rows import Rows
@@ -96,6 +96,11 @@ class Layout:
     """The columns of the tuples that are kept as they are, if any are; then every table has some, or none of them."""
     whole: bool = False
     """Whether tuples are kept for whole windows, beyond the time when they are settled."""
+
+    @property
+    def weighs(self) -> bool:
+        """Whether tuples stand for others, which were dropped."""
+        return self.tuples is not None and WEIGHT in self.tuples.names
 
     def no_tuples(self) -> Tuples | None:
         if self.tuples is None:

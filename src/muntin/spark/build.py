@@ -7,26 +7,25 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial, reduce
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from muntin.engine.features import Collect, Spread
 from muntin.engine.map_stage import AHEAD
-from muntin.features.ranking.merged import ranked_schema
-from muntin.features.workers.policy import Workers
-from muntin.plan import Plan
+from muntin.engine.plan import Plan
 from muntin.query import Query
 from muntin.spark import local_files, session
 from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
-from muntin.spark.ranked import ranked
 from muntin.spark.roles import result_type
 from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
+from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
+from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_table, staged_type, unpacked
 from muntin.spark.worker_check import check_workers
-from muntin.spark.workers import PAYLOAD, computed, ordered, packed, spread
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
@@ -46,9 +45,11 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
             check_watermark(query.source, query.time, query.watermark)
     check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
-    workers = query.workers(partial(session.most_workers, spark))
-    partitions, shards = _partitions(query, workers, session.partitions(spark))
-    plan = query.plan(shard_ids(partitions, shards), workers)
+    query = query.resolved(partial(session.most_workers, spark))
+    of_session = session.partitions(spark)
+    asked = [each.partitions(query.source.streaming, of_session) for each in query.options]
+    partitions, shards = next((each for each in asked if each is not None), (of_session, of_session))
+    plan = query.plan(shard_ids(partitions, shards))
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
     # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
@@ -56,42 +57,35 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
     each_packed = [_packed(query, plan, each, identity) for each in (first, *query.source.beside)]
     packed_rows = reduce(lambda first, second: first.union(second), each_packed)
-    if workers.count is not None and not query.source.streaming:
+    if any(each is not None for each in asked) and not query.source.streaming:
         # Spark would join small partitions of a table to one task. How small they are says nothing of the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
+    staged_rows = staged_type(plan.metrics)
     if query.source.streaming:
         staged = panes.transformWithStateInPandas(
             ShardProcessor(plan, identity, finish),
-            outputStructType=STAGED,
+            outputStructType=staged_rows,
             outputMode="Append",
             timeMode="EventTime",
         )
     else:
-        staged = panes.applyInArrow(shard_of_table(plan, finish), STAGED)
-    results = observed(staged, identity).where(F.col("payload").isNotNull())
-    of_jobs = plan.workers.model == "agnostic"
-    results = spread(plan, results) if of_jobs else results.select("payload")
-    if plan.top is None and not plan.workers.ordered:
-        schema = plan.result_schema if finish is None else finish.schema
-        told = computed(plan, identity) if of_jobs else unpacked(schema)
-        return results.mapInArrow(told, result_type(plan, schema))
+        staged = panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
+    results = observed(staged, identity, plan.metrics).where(F.col("payload").isNotNull())
+    return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
+
+
+def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The steps from the packed results of shards to a plain DataFrame."""
+    jobs = [step for step in plan.steps if isinstance(step, Spread)]
+    collects = [step for step in plan.steps if isinstance(step, Collect)]
+    results = spread(results, jobs[0].tasks) if jobs else results.select("payload")
+    of_jobs = computed(plan, identity)
+    if not collects:
+        return results.mapInArrow(of_jobs if jobs else unpacked, result_type(plan, schema))
     # All shards close the same windows in the same batch, so their results need only meet, and no state is needed.
-    together = (results.mapInArrow(packed(computed(plan, identity)), PAYLOAD) if of_jobs else results).repartition(1)
-    if plan.top is not None:
-        return together.mapInArrow(ranked(plan), result_type(plan, ranked_schema(plan)))
-    return together.mapInArrow(ordered(plan), result_type(plan, plan.result_schema))
-
-
-def _partitions(query: Query, workers: Workers, of_session: int) -> tuple[int, int]:
-    """How many partitions packed panes go to, and for how many shards they are."""
-    if workers.count is None:
-        return of_session, of_session
-    if not query.source.streaming:
-        return workers.count, workers.count
-    # A stream has the partitions of its state. Emitters are as many as shards ever are: it is the tasks behind them
-    # that are counted.
-    return of_session, of_session if workers.model == "agnostic" else workers.count
+    together = (results.mapInArrow(packed(of_jobs), PAYLOAD) if jobs else results).repartition(1)
+    return together.mapInArrow(collected(collects), result_type(plan, collects[-1].schema))
 
 
 def _packed(query: Query, plan: Plan, of: Beside, identity: str) -> DataFrame:

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from muntin.engine.plan import Plan
 from muntin.host.folder import SETTING, HostFolder, note_stream
 from muntin.host.sweep import Streams
-from muntin.plan import Plan
 
 _STREAM = "sql.streaming.queryId"
 """What Spark tells every task of a stream: the id that `StreamingQuery.id` has."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -13,144 +13,108 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.durations import describe
-from muntin.engine.metrics import ShardMetrics
-from muntin.engine.store import Totals
+from muntin.engine.metrics import ENGINE_METRICS, Metric, names
 from muntin.errors import MuntinError, MuntinWarning
 from muntin.sizes import describe_size
 
 OBSERVATION = "muntin"
 RECENT = 10
 """So many batches with rows are looked at for late ones."""
-NAMES = tuple(each.name for each in fields(ShardMetrics))
-_COUNTERS = tuple(each.name for each in fields(Totals))
-_LARGEST = {"compressed_after", "shed_rate"}
-"""Of which the shards' largest counts, and not their sum."""
-_PROGRESS_NAMES = {name: f"batch_{name}" for name in _COUNTERS} | {f"total_{name}": name for name in _COUNTERS}
 
 
-@dataclass(frozen=True, repr=False)
+@cache
+def all_metrics() -> tuple[Metric, ...]:
+    """Everything that any query may report."""
+    from muntin.features.declared import METRICS
+
+    return tuple({metric.name: metric for metric in (*ENGINE_METRICS, *METRICS)}.values())
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    """What every number of a `Progress` means."""
+    meanings = {metric.name: metric.meaning for metric in all_metrics()}
+    return meanings | {
+        f"batch_{metric.name}": f"The same for the last batch alone. {metric.meaning}"
+        for metric in all_metrics()
+        if metric.counter
+    }
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """The names that metrics had in the version before, and their names now."""
+    renamed = {metric.alias: metric.name for metric in all_metrics() if metric.alias}
+    return renamed | {f"batch_{old}": f"batch_{new}" for old, new in renamed.items()}
+
+
 class Progress:
-    """What a streaming query has done since it first started, and how it stands after its last batch."""
+    """What a streaming query has done since it first started, and how it stands after its last batch.
 
-    batch_id: int = -1
-    rows: int = 0
-    """Rows with an event time, late ones included."""
-    late_rows: int = 0
-    """Rows that came too late for all of their windows."""
-    bad_rows: int = 0
-    """Rows without an event time, those further ahead of the clock than `max_ahead=` allows, and those that a delta
-    window set aside because its column had decreased."""
-    outside_rows: int = 0
-    """Rows between windows, where the slide is larger than the size."""
-    ahead_rows: int = 0
-    """The bad rows that are too far ahead of the clock."""
-    results: int = 0
-    """Windows of keys that closed, or the rows that a function made of them."""
-    compressions: int = 0
-    """Chunks that were compressed."""
-    decompressions: int = 0
-    """Chunks that were decompressed, for windows that needed them."""
-    exact_windows: int = 0
-    """Windows of keys that had to be answered from all their tuples, in a query that allows samples."""
-    approximate_windows: int = 0
-    """Those that were answered from a sample, or from what was not shed."""
-    shed_rows: int = 0
-    """Rows that were shed; they are among `rows`."""
-    batch_rows: int = 0
-    """The same for the last batch alone, from here on."""
-    batch_late_rows: int = 0
-    batch_bad_rows: int = 0
-    batch_outside_rows: int = 0
-    batch_ahead_rows: int = 0
-    batch_results: int = 0
-    batch_compressions: int = 0
-    batch_decompressions: int = 0
-    batch_exact_windows: int = 0
-    batch_approximate_windows: int = 0
-    batch_shed_rows: int = 0
-    batch_seconds: float = 0.0
-    """How long the batch took: the latency of its results, once the watermark has passed their windows."""
-    rows_per_s: float = 0.0
-    """Throughput: the input rows of the batch by its time."""
-    answer_nanoseconds: int = 0
-    """How long the shards together took in the last batch from closed windows to their results."""
-    answer_bytes: int = 0
-    """What the tuples, or the samples, took that the windows of the last batch were answered from."""
-    panes: int = 0
-    """Panes of keys that open windows still need."""
-    tuples: int = 0
-    """Tuples that wait to be settled, for windows that need them in their final order."""
-    hot_bytes: int = 0
-    state_bytes: int = 0
-    segments: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    jobs: int = 0
-    """Window jobs that the last batch handed out to agnostic workers."""
-    arrived_bytes: int = 0
-    """What the packed panes took that the shards got in the last batch."""
-    job_bytes: int = 0
-    """What its window jobs took."""
-    sample_tuples: int = 0
-    """Tuples in the samples of open windows."""
-    sample_bytes: int = 0
-    shed_rate: int = 0
-    """The share of rows that the last batch was to shed, in millionths."""
-    error_millionths: int = 0
-    """The estimated errors of the windows of the last batch of which rows were shed, added up, where they are known."""
-    windows_with_error: int = 0
-    """Of how many windows that is."""
-    chunks: int = 0
-    """Chunks of tuples that open windows still need."""
-    compressed_chunks: int = 0
-    chunk_tuples: int = 0
-    uncompressed_bytes: int = 0
-    """The chunks in the state that are not compressed."""
-    compressed_bytes: int = 0
-    """The chunks in the state that are."""
-    resident_bytes: int = 0
-    """The chunks in the workers' memory."""
-    left_chunks: int = 0
-    """Those that are only in the state."""
-    compressed_after: int = 0
-    """D as it stands: the age in event time of the youngest compressed chunk, in microseconds."""
-    drift_common: int = 0
-    """In a query with `.top()`, over all pairs of neighbouring windows that closed with the last batch in which there
-    were any: groups that are in both."""
-    drift_union: int = 0
-    """Groups that are in either."""
-    drift_apart: int = 0
-    """By how many rows groups differ."""
-    drift_total: int = 0
-    """How many rows they have."""
-    warning: str | None = None
-    """What is likely wrong with the query, and what to do: most rows of the recent batches came too late."""
+    Every metric is an attribute: counters since the query first started (`rows`), the same for the last batch alone
+    (`batch_rows`), and sizes as they stand (`state_bytes`). `Progress.meanings()` lists all of them. A metric that the
+    query does not report is 0.
+    """
+
+    def __init__(
+        self,
+        batch_id: int = -1,
+        *,
+        batch_seconds: float = 0.0,
+        rows_per_s: float = 0.0,
+        warning: str | None = None,
+        **metrics: int,
+    ) -> None:
+        unknown = metrics.keys() - _meanings().keys()
+        if unknown:
+            raise TypeError(f"Progress has no metric {sorted(unknown)[0]!r}.")
+        self.batch_id = batch_id
+        self.batch_seconds = batch_seconds
+        """How long the batch took: the latency of its results, once the watermark has passed their windows."""
+        self.rows_per_s = rows_per_s
+        """Throughput: the input rows of the batch by its time."""
+        self.warning = warning
+        """What is likely wrong with the query, and what to do: most rows of the recent batches came too late."""
+        self._metrics = metrics
+
+    @staticmethod
+    def meanings() -> Mapping[str, str]:
+        """Every metric by its name, and what it means."""
+        return _meanings()
+
+    def __getattr__(self, name: str) -> int:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _meanings():
+            return self._metrics.get(name, 0)
+        if name in _aliases():
+            warnings.warn(f"Progress.{name} is called {_aliases()[name]} now.", DeprecationWarning, stacklevel=2)
+            return self._metrics.get(_aliases()[name], 0)
+        raise AttributeError(f"Progress has no metric {name!r}; Progress.meanings() lists all of them.")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_meanings()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Progress) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """The figures that matter, on one line; all others are attributes."""
         if self.batch_id < 0:
             return "Progress(no batch yet)"
+        noted = (("late_rows", "late"), ("invalid_rows", "invalid"), ("outside_rows", "outside"), ("shed_rows", "shed"))
         parts = [
             f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
             f"{self.batch_results:,} results",
             f"in all: {self.rows:,} rows"
-            + "".join(f", {getattr(self, name):,} {what}" for name, what in self._noted())
+            + "".join(f", {getattr(self, name):,} {what}" for name, what in noted if getattr(self, name))
             + f", {self.results:,} results",
             f"state: {describe_size(self.state_bytes)}",
             *([] if self.warning is None else [f"warning: {self.warning}"]),
         ]
         return f"Progress({'; '.join(parts)})"
-
-    def _noted(self) -> Iterator[tuple[str, str]]:
-        """Counters that are told if there is something in them."""
-        for name, what in (
-            ("late_rows", "late"),
-            ("bad_rows", "bad"),
-            ("outside_rows", "outside"),
-            ("shed_rows", "shed"),
-        ):
-            if getattr(self, name):
-                yield name, what
 
     @property
     def overlap(self) -> float | None:
@@ -186,21 +150,21 @@ class Progress:
         return self.compressed_chunks / self.chunks if self.chunks else 0.0
 
 
-def metric_fields() -> list[T.StructField]:
-    return [T.StructField(name, T.LongType()) for name in NAMES]
+def metric_fields(declared: Iterable[Metric]) -> list[T.StructField]:
+    return [T.StructField(name, T.LongType()) for name in names(declared)]
 
 
-def metric_values(metrics: ShardMetrics | None) -> dict[str, list[int]]:
-    """One row of metrics, for a frame; zeros beside a row that carries results."""
-    return {name: [value] for name, value in asdict(metrics or ShardMetrics()).items()}
-
-
-def observed(frame: DataFrame, query: str) -> DataFrame:
+def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFrame:
     """Streams report as `muntin`. Tables add the query's own id: Spark wants one name of each in a plan, and results
     of several queries over tables are joined and united all the time.
     """
-    sums: list[Column] = [(F.max if name in _LARGEST else F.sum)(name).alias(name) for name in NAMES]
-    return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *sums)
+    largest = {metric.name for metric in declared if metric.fold == "max"}
+    reported = {name: name for name in names(declared)}
+    for metric in declared:  # under the names of the version before, too
+        if metric.alias:
+            reported |= {metric.alias: metric.name, f"total_{metric.alias}": f"total_{metric.name}"}
+    folded: list[Column] = [(F.max if of in largest else F.sum)(of).alias(name) for name, of in reported.items()]
+    return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *folded)
 
 
 def progress(query: Any) -> Progress:
@@ -218,10 +182,14 @@ def progress(query: Any) -> Progress:
     if not reports:
         return Progress()
     report, values = reports[0]
-    known = {_PROGRESS_NAMES.get(name, name): int(values[name] or 0) for name in NAMES}
-    # Not every batch closes windows.
-    compared = next((each for _, each in reports if each["drift_union"]), values)
-    known |= {name: int(compared[name] or 0) for name in NAMES if name.startswith("drift_")}
+    # Not every batch closes windows: of drift, the last figures that there are.
+    compared = next((each for _, each in reports if each.get("drift_union")), values)
+    known = {}
+    for metric in all_metrics():
+        value = int((compared if metric.name.startswith("drift_") else values).get(metric.name) or 0)
+        if metric.counter:
+            known[f"batch_{metric.name}"], value = value, int(values.get(f"total_{metric.name}") or 0)
+        known[metric.name] = value
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
     warning = late_warning(reports)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from muntin.engine.layout import ROW_COUNT
-from muntin.plan import Plan
+from muntin.engine.plan import Plan
 from muntin.spark.types import schema_to_spark
 from muntin.windows import PaneWindow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pandas as pd
@@ -11,25 +11,26 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.described import other_shards
+from muntin.engine.emitted import Emitted, Results
+from muntin.engine.features import Spread
 from muntin.engine.map_stage import PackedPanes
-from muntin.engine.metrics import ShardMetrics
-from muntin.engine.store import Header, HotCache, PaneStore
-from muntin.engine.table_stage import advance_table
-from muntin.engine.window_stage import WindowStage
+from muntin.engine.metrics import Metric, Metrics
+from muntin.engine.plan import Plan
+from muntin.engine.shard import EVERYTHING, Shard
+from muntin.engine.store import Header, HotCache, PaneStore, TableStore
 from muntin.errors import StateError
-from muntin.features.workers.dealing import plan_of_worker
-from muntin.features.workers.jobs import Job
-from muntin.plan import Plan
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import keep_freed_memory
-from muntin.spark.metrics import metric_fields, metric_values
-from muntin.spark.pane_stage import host_load
+from muntin.spark.metrics import metric_fields
+from muntin.spark.pane_stage import this_task
 from muntin.spark.shards import shard_ids
 
-STAGED = T.StructType(
-    [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType()), *metric_fields()]
-)
-"""What the stage emits: rows with results, or with jobs for tasks, packed, and one row of metrics."""
+
+def staged_type(declared: Sequence[Metric]) -> T.StructType:
+    """What the stage emits: rows with results, or with jobs for tasks, packed, and one row of metrics."""
+    own = [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType())]
+    return T.StructType([*own, *metric_fields(declared)])
+
 
 READY = -1
 """The task of what is a result already."""
@@ -83,21 +84,17 @@ class ShardProcessor(StatefulProcessor):
         shard = int(key[0])
         if shard not in self._plan.shards:
             raise self._unknown(shard)
-        plan = _plan_of(self._plan, shard)
+        plan = self._plan.of_shard(shard)
         store = PaneStore(plan, self._query, shard, self._state, _CACHE)
         known, before = store.header.version != "", store.header.watermark // 1000
         now = timers.getCurrentWatermarkInMs()
-        stage = WindowStage(plan, store)
-        yield from _frames(plan, shard, _finished(self._finish, stage.advance(arrived, now * 1000)), stage.metrics)
+        run = Shard(plan, store, shard, this_task(plan, self._query))
+        yield from _frames(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
             self._handle.registerTimer(now + 1)
-        yield _frame(None, stage.metrics)
-        load = host_load(self._plan, self._query)
-        if load is not None:
-            load.hear(each.load for each in arrived if each.load is not None)
-            load.done()
+        yield _frame(None, run.metrics)
 
     def _unknown(self, shard: int) -> StateError:
         """The error for a shard that the query does not have; what there is of it says how many there were."""
@@ -112,43 +109,35 @@ class ShardProcessor(StatefulProcessor):
         )
 
 
-def _finished(finish: Finish | None, told: Iterator[pa.RecordBatch | Job]) -> Iterator[pa.RecordBatch | Job]:
+def _finished(finish: Finish | None, emitted: Iterator[Emitted]) -> Iterator[Emitted]:
     if finish is None:
-        return told
-    return finish.run(batch for batch in told if not isinstance(batch, Job))  # those who finish hand out no jobs
-
-
-def _plan_of(plan: Plan, shard: int) -> Plan:
-    """A shard is an active worker, or has some of the keys."""
-    return plan if plan.dealing is None else plan_of_worker(plan, plan.shards.index(shard))
+        return emitted
+    return map(Results, finish.run(each.rows for each in emitted if isinstance(each, Results)))
 
 
 def shard_of_table(
-    plan: Plan, finish: Finish | None = None
+    plan: Plan, query: str, finish: Finish | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The window stage of a table: the same answers, from all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
         arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
-        metrics, shard = ShardMetrics(), arrived[0].shard
-        of_shard = _plan_of(plan, shard)
-        told = _finished(finish, advance_table(of_shard, arrived, metrics))
-        yield from map(_staged, _frames(of_shard, shard, told, metrics))
-        yield _staged(_frame(None, metrics))
+        shard = arrived[0].shard
+        of_shard = plan.of_shard(shard)
+        stage = Shard(of_shard, TableStore(of_shard), shard, this_task(plan, query))
+        emitted = _finished(finish, stage.run(arrived, EVERYTHING))
+        yield from map(_staged, _frames(of_shard, shard, emitted, stage.metrics))
+        yield _staged(_frame(None, stage.metrics))
 
     return run
 
 
-def unpacked(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Results out of their packed rows."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for payload in batch.column("payload"):
-                yield from pa.ipc.open_stream(payload.as_buffer())
-
-    return run
+    for batch in batches:
+        for payload in batch.column("payload"):
+            yield from pa.ipc.open_stream(payload.as_buffer())
 
 
 _DESCRIPTION = "query"
@@ -196,7 +185,7 @@ def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
         yield PackedPanes(**values)
 
 
-_BYTES = ("panes", "late_candidates", "load", "ahead")
+_BYTES = ("panes", "late_candidates", "notes", "ahead")
 
 
 def _or_none(value: Any) -> bytes | None:
@@ -204,23 +193,21 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _frames(
-    plan: Plan, shard: int, told: Iterable[pa.RecordBatch | Job], metrics: ShardMetrics
-) -> Iterator[pd.DataFrame]:
+def _frames(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[pd.DataFrame]:
     tasks = _tasks(plan, shard)
-    for each in told:
-        if isinstance(each, Job):
-            payload = each.pack()
-            metrics.job_bytes += len(payload)
-            yield _frame(payload, None, tasks[each.turn % len(tasks)])
+    for each in emitted:
+        if isinstance(each, Results):
+            for payload in packed_rows(each.rows):
+                yield _frame(payload, metrics, counted=False)
         else:
-            for payload in packed_rows(each):
-                yield _frame(payload, None)
+            payload = each.pack()
+            metrics.add(job_bytes=len(payload))
+            yield _frame(payload, metrics, tasks[each.turn % len(tasks)], counted=False)
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
     """The tasks of a shard's jobs in their turn, every shard from another one on; Spark begins them in order."""
-    tasks = shard_ids(plan.workers.tasks)
+    tasks = shard_ids(next((step.tasks for step in plan.steps if isinstance(step, Spread)), 1))
     first = plan.shards.index(shard) * len(tasks) // len(plan.shards)
     return tasks[first:] + tasks[:first]
 
@@ -235,11 +222,14 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: ShardMetrics | None, task: int = READY) -> pd.DataFrame:
+def _frame(payload: bytes | None, metrics: Metrics, task: int = READY, counted: bool = True) -> pd.DataFrame:
+    """One row: a payload beside zeros, or the metrics."""
     own = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**own, **metric_values(metrics)})
+    return pd.DataFrame({**own, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
 
 
 def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
     own = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
-    return pa.record_batch([*own, *(pa.array(frame[f.name], pa.int64()) for f in metric_fields())], names=STAGED.names)
+    numbers = [name for name in frame.columns if name not in ("task", "payload")]
+    columns = [*own, *(pa.array(frame[name], pa.int64()) for name in numbers)]
+    return pa.record_batch(columns, names=["task", "payload", *numbers])

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, run_starts
 from muntin.engine.chunks.store import Chunk, ChunkStore
-from muntin.engine.operators.operator import NEVER_MORE, TupleFamily
+from muntin.engine.operators.operator import NEVER_MORE, Family, TupleFamily
 from muntin.engine.operators.partials import FIRST_TIME, ROW_COUNT_FIELD
+from muntin.engine.operators.time import TimeFamily
 from muntin.panes.grid import last_ends
-from muntin.panes.table import PaneTable, merged_keys
+from muntin.panes.table import Layout, PaneTable, merged_keys
 from muntin.panes.watermarks import Marks
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 USELESS_TUPLES = 1 << 16
 """Fewer than this are not worth writing chunks anew."""
@@ -26,15 +23,16 @@ USELESS_TUPLES = 1 << 16
 class NeededTuples:
     """Windows over time need tuples by their time alone; the others, by key, those from their first leaf on."""
 
-    def __init__(self, plan: Plan, table: PaneTable, now: Marks) -> None:
+    def __init__(self, layout: Layout, operators: Sequence[Family], table: PaneTable, now: Marks) -> None:
         """`table` is without the leaves that no window needs."""
-        self._plan = plan
+        self._layout = layout
+        self._models = [window for each in operators if isinstance(each, TimeFamily) for window in each.models]
         self._table = table
         self._watermark = now.watermark
         self._from = np.full(table.keys.num_rows, NEVER_MORE, dtype=np.int64)
         self.by_key = 0
         """How many tuples some key needs."""
-        for family in plan.families:
+        for family in operators:
             if isinstance(family, TupleFamily):
                 (leaves,) = family.own(table)
                 starts = run_starts(leaves.key)
@@ -44,15 +42,14 @@ class NeededTuples:
 
     def by_time(self, times: Int64Array) -> BoolArray:
         """Whether a window over time is open that may hold a tuple at each time."""
-        over_time = self._plan.over_time
-        if over_time is None:
+        if not self._models:
             return np.zeros(len(times), dtype=bool)
-        return last_ends(times, over_time.models) > self._watermark
+        return last_ends(times, self._models) > self._watermark
 
     def of(self, part: PaneTable) -> BoolArray:
         """Which tuples of a table, with keys of its own, are needed."""
         assert part.tuples is not None
-        keys, (ours, theirs) = merged_keys(self._plan.layout, [self._table, part])
+        keys, (ours, theirs) = merged_keys(self._layout, [self._table, part])
         needed_from = np.full(keys.num_rows, NEVER_MORE, dtype=np.int64)
         needed_from[ours] = self._from
         by_key = part.tuples.time >= needed_from[theirs][part.tuples.key]

@@ -1,4 +1,4 @@
-"""The chunks of one shard (paper 004's chunk buffer), and what becomes of them with age (paper 000's A_C).
+"""The chunks of one shard: the chunk buffer of Mencagli et al., *Evaluation of Sliding-Window Parallelism*.
 
 A chunk holds the tuples of a stretch of event time, sorted by (key, time), and is never changed. It is written once
 the stretch is complete, and deleted once the last window over it has closed. Tuples that come later, and tuples of
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import uuid
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,9 @@ from muntin.engine.state import StateValues
 from muntin.errors import MuntinError
 from muntin.panes import keys as key_codes
 from muntin.panes import packed
-from muntin.panes.table import PaneTable, compacted, merge
+from muntin.panes.table import Layout, PaneTable, compacted, merge
 from muntin.panes.tuples import by_code
 from muntin.sizes import describe_size
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 FANOUT = 8
 LARGE = 1 << 16
@@ -65,29 +62,66 @@ class Chunk:
         return self if place.at is None else replace(self, value=place.value, value_size=place.size, at=place.at)
 
 
+class ChunkPolicy(Protocol):
+    """How chunks are kept."""
+
+    @property
+    def limit(self) -> int | None:
+        """The bytes that this shard may keep in memory, if there is a limit."""
+        ...
+
+    def codec(self, age: int) -> pa.Codec | None:
+        """What a new chunk is compressed with that was last updated so long ago; None to keep it as it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class AsTheyAre:
+    """Chunks are kept in memory, uncompressed."""
+
+    limit: int | None = None
+
+    def codec(self, age: int) -> pa.Codec | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """The stretches of event time that chunks cover."""
+
+    length: int | None
+    """None where chunks are of a number of tuples."""
+    offset: int = 0
+    apart: bool = False
+    """Whether all tuples come as pieces, and those of different stretches stay apart."""
+
+
 class ChunkStore:
     """The chunks of one shard, for one batch."""
 
     def __init__(
         self,
-        plan: Plan,
+        layout: Layout,
+        stretches: Stretches,
         values: StateValues,
         resident: dict[str, bytes],
         chunks: Sequence[Chunk],
         settled: int,
-        hold: bool = True,
+        shards: int = 1,
+        policy: ChunkPolicy | None = None,
     ) -> None:
-        """`settled` is up to where tuples are settled: what the age of a chunk is counted from.
-
-        Without `hold` new chunks go to the state alone, until some window needs them.
-        """
-        self._plan = plan
+        """`settled` is up to where tuples are finalized: what the age of a chunk is counted from."""
+        self._layout = layout
+        self._stretches = stretches
         self._resident = resident
-        self._policy = plan.compression
-        self._limit = None if self._policy.memory is None else self._policy.memory // len(plan.shards)
+        self._policy = policy or AsTheyAre()
+        self._limit = self._policy.limit
         self._bundles = Bundles(values, ((chunk.name, chunk.place) for chunk in chunks), self._limit)
         self._settled = settled
-        self._holds = hold
+        self.shards = shards
+        """How many shards the query has."""
+        self.holds = True
+        """Whether new chunks stay in memory. If not, they go to the state alone, until some window needs them."""
         self.chunks = list(chunks)
         """Oldest first."""
         self.compressions = 0
@@ -119,7 +153,7 @@ class ChunkStore:
     def open(self, chunk: Chunk) -> PaneTable:
         """The keys and the tuples of a chunk."""
         self.decompressions += chunk.compressed
-        return packed.unpack_chunk(self._plan.layout, self._bytes(chunk))
+        return packed.unpack_chunk(self._layout, self._bytes(chunk))
 
     def _bytes(self, chunk: Chunk) -> bytes:
         value = self._resident.get(chunk.name)
@@ -138,13 +172,13 @@ class ChunkStore:
         if tuples is None or not len(tuples):
             return
         order = tuples.order()
-        length = self._plan.chunk_length
+        length = self._stretches.length
         time = tuples.time[order]
         if length is None:
             self._add(table, order, tier=0)
             return
         if in_pieces:  # of which no window needs a part
-            stretch = (time - self._plan.grid.offset) // length
+            stretch = (time - self._stretches.offset) // length
         else:
             stretch = np.where(time < already, -1, (time - already) // length)
         by_stretch = np.argsort(stretch, kind="stable")
@@ -161,7 +195,7 @@ class ChunkStore:
             self._fold()
 
     def _write(self, table: PaneTable, tier: int | None) -> None:
-        layout = self._plan.layout
+        layout = self._layout
         no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
         # The keys of its tuples alone, not those of leaves.
         table = compacted(layout, PaneTable(table.keys, no_leaves, {}, table.tuples), slack=0)
@@ -179,7 +213,7 @@ class ChunkStore:
             raise MuntinError(
                 f"One chunk of {len(tuples):,} tuples takes {describe_size(len(value))}, more than the "
                 f"{describe_size(self._limit)} that memory= leaves to each shard, of which there are "
-                f"{len(self._plan.shards)}; name more memory, or use windows with a shorter slide."
+                f"{self.shards}; name more memory, or use windows with a shorter slide."
             )
         if tier is not None and len(tuples) >= LARGE:
             tier = None
@@ -193,18 +227,19 @@ class ChunkStore:
             compressed=False,
             tier=tier,
         )
-        if self._is_old(chunk):
-            chunk, value = self._compressed(chunk, table)
+        codec = self._policy.codec(self.age(chunk))
+        if codec is not None:
+            chunk, value = self._compressed(chunk, table, codec)
         self._put(chunk, value)
 
     def _put(self, chunk: Chunk, value: bytes) -> None:
         self._bundles.add(chunk.name, value, alone=chunk.tier is not None)
-        if self._holds:
+        if self.holds:
             self._resident[chunk.name] = value
         insort(self.chunks, chunk, key=lambda each: (each.last, each.first, each.name))
 
-    def _compressed(self, chunk: Chunk, table: PaneTable) -> tuple[Chunk, bytes]:
-        value = packed.pack_chunk(table, self._policy.make_codec())
+    def _compressed(self, chunk: Chunk, table: PaneTable, codec: pa.Codec) -> tuple[Chunk, bytes]:
+        value = packed.pack_chunk(table, codec)
         self.compressions += 1
         # Other bytes, another name: copies of the old ones may be about.
         return replace(chunk, name=f"chunk-{uuid.uuid4().hex}", size=len(value), compressed=True), value
@@ -224,10 +259,10 @@ class ChunkStore:
 
     def _stretch(self, chunk: Chunk) -> int:
         """Pieces of different stretches stay apart, where all tuples come as pieces."""
-        length = self._plan.chunk_length
-        if length is None or not self._plan.samples:
+        length = self._stretches.length
+        if length is None or not self._stretches.apart:
             return 0
-        return (chunk.first - self._plan.grid.offset) // length
+        return (chunk.first - self._stretches.offset) // length
 
     def rewrite(
         self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None
@@ -238,7 +273,7 @@ class ChunkStore:
             table = self.open(chunk)
             tables.append(table if keep is None else table.only(keep(table)))
         self.drop(chunks)
-        merged = merge(self._plan.layout, tables)
+        merged = merge(self._layout, tables)
         if merged.tuples is not None and len(merged.tuples):
             self._write(replace(merged, tuples=merged.tuples.in_order()), tier)
 
@@ -250,32 +285,22 @@ class ChunkStore:
                 self._resident.pop(chunk.name, None)
         self.chunks = [chunk for chunk in self.chunks if chunk.name not in dropped]
 
-    def age(self) -> None:
-        """Compress the chunks that were not updated for the time D; old before fresh."""
-        for chunk in self._hot():
-            if not self._is_old(chunk):
-                break
-            self._compress(chunk)
+    def age(self, chunk: Chunk) -> int:
+        """How long ago a chunk was last updated, in event time."""
+        return self._settled - chunk.last
 
-    def _is_old(self, chunk: Chunk) -> bool:
-        return self._policy.after is not None and self._settled - chunk.last >= self._policy.after
+    def uncompressed(self) -> list[Chunk]:
+        """Oldest first."""
+        return [chunk for chunk in self.chunks if not chunk.compressed]
 
-    def stay_within_limit(self, others: int) -> None:
-        """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
+    def compress(self, chunk: Chunk, codec: pa.Codec) -> None:
+        compressed, value = self._compressed(chunk, self.open(chunk), codec)
+        self.drop([chunk])
+        self._put(compressed, value)
 
-        First the oldest chunks are compressed; once all of them are, the oldest are left to the state alone. Chunks
-        disappear from the old end as windows close, so with less load fresh ones stay as they are again.
-        """
-        if self._limit is None:
-            return
-        for chunk in self._hot():
-            if self.resident_bytes + others <= self._limit:
-                return
-            self._compress(chunk)
-        for chunk in self.chunks:
-            if self.resident_bytes + others <= self._limit:
-                return
-            self._resident.pop(chunk.name, None)
+    def evict(self, chunk: Chunk) -> None:
+        """Leave it to the state alone."""
+        self._resident.pop(chunk.name, None)
 
     def commit(self) -> tuple[Chunk, ...]:
         """The chunks, all of them written."""
@@ -285,20 +310,6 @@ class ChunkStore:
     def leave_to_state(self) -> None:
         """Keep nothing in memory."""
         self._resident.clear()
-
-    def found_after(self) -> int:
-        """D as it stands: the age of the youngest compressed chunk, in microseconds; 0 if none is compressed."""
-        youngest = max((chunk.last for chunk in self.chunks if chunk.compressed), default=self._settled)
-        return max(0, self._settled - youngest)
-
-    def _hot(self) -> Iterator[Chunk]:
-        """Those that are not compressed, oldest first."""
-        yield from [chunk for chunk in self.chunks if not chunk.compressed]
-
-    def _compress(self, chunk: Chunk) -> None:
-        compressed, value = self._compressed(chunk, self.open(chunk))
-        self.drop([chunk])
-        self._put(compressed, value)
 
 
 def _by_key(table: PaneTable) -> PaneTable:

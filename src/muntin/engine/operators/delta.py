@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +15,12 @@ from muntin.arrays import Array, BoolArray, Int64Array, positions_in_runs, run_s
 from muntin.engine.operators.operator import Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.engine.operators.ordered import Numbered
 from muntin.engine.operators.partials import Registers
-from muntin.panes.table import Leaves, PaneTable
+from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.partials import values
 from muntin.partials.rows import Rows
 from muntin.windows import DeltaWindow
 from muntin.windows.delta import reach_above, reach_below
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 _DELTA, _TRIGGER_DELTA, _TRIGGERS, _IS_TRIGGER = range(-4, 0)
 
@@ -61,7 +57,7 @@ class DeltaFamily(TupleFamily):
         assert isinstance(window, DeltaWindow)
         return window
 
-    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
         if not len(arrival.settled):
             return None
         before = Numbered(self.own(table)[0])
@@ -71,14 +67,14 @@ class DeltaFamily(TupleFamily):
         is_bad[good] = False
         bad = np.flatnonzero(is_bad)
         if not len(tuples):
-            return Absorbed(self.table_of(plan.layout, table, self.leaf_set.empty(), {}), bad)
+            return Absorbed(self.table_of(layout, table, self.leaf_set.empty(), {}), bad)
         run = _runs(tuples.key, before)
         rows = Rows(tuples.columns, tuples.time, None, len(tuples))
         state = self.leaf_set.lift(rows)[:_DELTA] + self._registers(deltas, run, before)
         number = positions_in_runs(run.begin, len(tuples))
         number += np.repeat(run.before(before.behind, 0), run.end - run.begin)
         leaves = Leaves(tuples.key, number, state)
-        return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries), bad)
+        return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries), bad)
 
     def _good(self, tuples: Tuples, before: Numbered) -> tuple[Int64Array, Array]:
         """The tuples whose δ is there and has not decreased, in the order of time and δ; and their δ."""
@@ -117,7 +113,7 @@ class DeltaFamily(TupleFamily):
         trigger_delta = np.where(since > 0, deltas[position], np.repeat(last_trigger, lengths))
         return deltas, trigger_delta, since + np.repeat(run.before(state[_TRIGGERS], 0), lengths), is_trigger
 
-    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+    def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return

@@ -1,4 +1,4 @@
-"""What all families have in common, and how answers become results."""
+"""What all window operators have in common: they ingest tuples, say which windows close, and combine their leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +14,12 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Bound
 from muntin.arrays import BoolArray, Int64Array, Runs, State
 from muntin.engine.operators.parts import Parts
-from muntin.features.drift.meter import with_groups
-from muntin.features.sampling.plan import SIZE
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.panes.watermarks import Marks
-from muntin.partials.values import of_type, taken_from, viewed
+from muntin.partials.values import of_type
 from muntin.tree import FlatTree
 from muntin.windows import Window
-
-if TYPE_CHECKING:
-    from muntin.engine.contents import WholeWindows
-    from muntin.plan import Plan
 
 MOST_ANSWERS = 1 << 20
 """How many windows of keys are answered at once: what bounds the memory of a batch that closes very many."""
@@ -124,6 +118,38 @@ class Closing:
 
 
 @dataclass(frozen=True)
+class Combined:
+    """Windows whose decomposable aggregates are known."""
+
+    answers: Answers
+    values: Mapping[str, pa.Array]
+    later: Later
+
+
+class Share(Protocol):
+    """The windows of a model that one of several workers answers."""
+
+    def owns(self, ids: Int64Array) -> BoolArray: ...
+
+    def owns_session(self, starts: Int64Array) -> BoolArray: ...
+
+
+class WindowReader(Protocol):
+    """The windows of one operator over one pane table."""
+
+    def closing(self, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        """The windows that close when the operator's mark moves from `after` to `until`, some at a time, in order.
+
+        `numbered` asks where their tuples are, where those are numbered.
+        """
+        ...
+
+    def combined(self, closing: Closing) -> Iterator[Combined]:
+        """Their decomposable aggregates, in window order."""
+        ...
+
+
+@dataclass(frozen=True)
 class Family(ABC):
     """Some of a query's windows and what they are answered from. It holds no data: those are in the pane table."""
 
@@ -133,6 +159,9 @@ class Family(ABC):
     """The index of its first leaf set in the layout."""
     leaf_sets: tuple[LeafSet, ...]
     outputs: tuple[Output, ...]
+
+    share: Share | None = None
+    """Which of the windows it answers, where several workers share them and its windows do not say it themselves."""
 
     settles = False
     """Whether it needs tuples in their final order: they wait, as they are, until they are settled."""
@@ -151,23 +180,8 @@ class Family(ABC):
         return marks.settled if self.settles else marks.watermark
 
     @abstractmethod
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Results of the windows that close when its mark moves from `after` to `until`, in window order.
-
-        `whole` has the tuples, if the query keeps them.
-        """
-
-    @abstractmethod
-    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
-        """Those windows, some at a time, without their results; `numbered` if it is asked where their tuples are."""
-
-    @abstractmethod
-    def told(
-        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
-    ) -> Iterator[pa.RecordBatch]:
-        """Their results, in window order."""
+    def reader(self, table: PaneTable) -> WindowReader:
+        """The windows over a table."""
 
     @abstractmethod
     def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
@@ -216,7 +230,7 @@ class TupleFamily(Family):
         return self.leaf_sets[0]
 
     @abstractmethod
-    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
         """The leaves that tuples add to the table; None if there are none."""
 
     def table_of(
@@ -226,61 +240,63 @@ class TupleFamily(Family):
         every = [leaves if i == self.first_set else each.empty() for i, each in enumerate(layout.leaf_sets)]
         return PaneTable(table.keys, tuple(every), dictionaries, layout.no_tuples())
 
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        for closing in self.closing(plan, table, after, until, numbered=whole is not None):
-            yield from self.told(plan, table, closing, whole)
+    @abstractmethod
+    def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        """The windows that close, as of a reader."""
+
+    def reader(self, table: PaneTable) -> WindowReader:
+        return TupleReader(self, table)
 
     def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
         assert closing.leaves is not None
         return [closing.leaves]
 
-    def told(
-        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
-    ) -> Iterator[pa.RecordBatch]:
-        """Results of windows that are ranges of leaves, some at a time."""
+    @cached_property
+    def used_parts(self) -> Parts:
+        """The partials that aggregates need: what an operator notes for itself has no place in the tree."""
+        return Parts.of(self.leaf_set, {fields.start for output in self.outputs for _, fields in output.slots})
+
+
+@dataclass(frozen=True)
+class TupleReader:
+    """The windows of a tuple operator over one table: each is a range of leaves."""
+
+    operator: TupleFamily
+    table: PaneTable
+
+    def closing(self, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+        yield from self.operator.closing(self.table, after, until, numbered)
+
+    def combined(self, closing: Closing) -> Iterator[Combined]:
         assert closing.leaves is not None
         answers, (begin, end) = closing.answers, closing.leaves
         if not len(begin):
             return
         order = np.lexsort((answers.key, answers.start, answers.end))
-        used = self._used_parts
+        used = self.operator.used_parts
         tree = None
         if used:
-            state = used.state(self.own(table)[0].state)
+            state = used.state(self.operator.own(self.table)[0].state)
             leaves, begin, end = pieces(state, used.leaf_set.reduce, begin, end)
             tree = FlatTree(leaves, used.leaf_set.combine, int((end - begin).max()))
         for first in range(0, len(order), MOST_ANSWERS):
-            chosen = order[first : first + MOST_ANSWERS]
-            parts = {} if tree is None else used.by_field(tree.ranges(begin[chosen], end[chosen]))
-            yield self.results(plan, table, answers.take(chosen), parts, whole)
+            positions = order[first : first + MOST_ANSWERS]
+            parts = {} if tree is None else used.by_field(tree.ranges(begin[positions], end[positions]))
+            yield Combined(answers.take(positions), self._lowered(parts, len(positions)), Later())
 
-    @cached_property
-    def _used_parts(self) -> Parts:
-        """The partials that aggregates need: what a family notes for itself has no place in the tree."""
-        return Parts.of(self.leaf_set, {fields.start for output in self.outputs for _, fields in output.slots})
-
-    def results(
-        self,
-        plan: Plan,
-        table: PaneTable,
-        answers: Answers,
-        parts: Mapping[int, State],
-        whole: WholeWindows | None,
-    ) -> pa.RecordBatch:
-        """`parts` are the states of the partials, by where their fields begin in the leaf set."""
+    def _lowered(self, parts: Mapping[int, State], count: int) -> dict[str, pa.Array]:
+        """The decomposable aggregates; `parts` are the states of partials, by where their fields begin in the set."""
         values = {}
-        for output in self.outputs:
+        for output in self.operator.outputs:
             if output.bound.whole is not None:
                 continue
-            states, held = [parts[fields.start] for _, fields in output.slots], None
+            states, filled = [parts[fields.start] for _, fields in output.slots], None
             if output.optional:
                 ((present, *rest),) = states
-                held = None if present.all() else np.flatnonzero(present)
-                states = [tuple(rest) if held is None else tuple(column[held] for column in rest)]
-            values[output.name] = lowered(output, states, held, len(answers.key), table)
-        return told(plan, table, self, answers, values, whole)
+                filled = None if present.all() else np.flatnonzero(present)
+                states = [tuple(rest) if filled is None else tuple(column[filled] for column in rest)]
+            values[output.name] = lowered(output, states, filled, count, self.table)
+        return values
 
 
 FEW_EDGES = 8
@@ -313,79 +329,3 @@ def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, len
     where = np.full(length, -1)
     where[held] = np.arange(len(held))
     return values.take(pa.array(where, mask=where < 0))
-
-
-def told(
-    plan: Plan,
-    table: PaneTable,
-    family: Family,
-    answers: Answers,
-    lowered_values: Mapping[str, pa.Array],
-    whole: WholeWindows | None,
-    later: Later | None = None,
-) -> pa.RecordBatch:
-    """Results of windows whose decomposable aggregates are known, with what needs the tuples themselves."""
-    later = later or Later()
-    if plan.required:
-        answers, lowered_values, later = _with_all(plan, answers, lowered_values, later)
-    batch = _told(plan, table, family, answers, lowered_values, whole, later)
-    return with_groups(batch, answers.key, lowered_values[SIZE]) if plan.measures_drift else batch
-
-
-def _told(
-    plan: Plan,
-    table: PaneTable,
-    family: Family,
-    answers: Answers,
-    lowered_values: Mapping[str, pa.Array],
-    whole: WholeWindows | None,
-    later: Later,
-) -> pa.RecordBatch:
-    if not len(answers.key):  # none of the windows has all that is required
-        return pa.record_batch([pa.array([], field.type) for field in plan.result_schema], schema=plan.result_schema)
-    if whole is None:
-        return result_batch(plan, table, answers, [lowered_values[output.name] for output in plan.outputs])
-    if plan.applied is not None:
-        windows, rows, given = whole.applied(family, answers)
-        if whole.shed is not None:
-            rows = [*rows, whole.shed.quality(lowered_values, later, given).take(pa.array(windows))]
-        return result_batch(plan, table, answers.take(windows), rows)
-    estimated = whole.shed or whole.approximate
-    if estimated is not None:
-        found = estimated.values(family, answers, lowered_values, later)
-        told_values = [found[output.name] for output in plan.outputs]
-        return result_batch(plan, table, answers, [*told_values, found["quality"]])
-    values = {**lowered_values, **whole.values(family, answers)}
-    return result_batch(plan, table, answers, [values[output.name] for output in plan.outputs])
-
-
-def _with_all(
-    plan: Plan, answers: Answers, values: Mapping[str, pa.Array], later: Later
-) -> tuple[Answers, Mapping[str, pa.Array], Later]:
-    """Only the windows that have some of everything that the plan requires."""
-    there = np.flatnonzero(np.logical_and.reduce([np.asarray(values[name]) > 0 for name in plan.required]))
-    of_them = {name: each.take(pa.array(there)) for name, each in values.items()}
-    return answers.take(there), of_them, LaterOfSome(later, there)
-
-
-def result_batch(plan: Plan, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
-    schema = plan.result_schema
-    bounds = [viewed(edge, plan.types[plan.time]) for edge in (answers.start, answers.end)]
-    columns: list[pa.Array] = [
-        pa.StructArray.from_arrays(bounds, fields=plan.window_fields),
-        pa.array(answers.window),
-    ]
-    if len(plan.windows) > 1:
-        titles = pa.array([window.title for window in plan.windows])
-        columns.append(titles.take(pa.array(answers.model)))
-    if plan.has_partial:
-        partial = answers.partial
-        columns.append(pa.array(np.zeros(len(answers.key), bool) if partial is None else partial))
-    every_key = answers.alone and len(answers.key) == table.keys.num_rows
-    columns += [
-        table.keys.column(key) if every_key else taken_from(table.keys.column(key), answers.key) for key in plan.keys
-    ]
-    columns += values
-    if plan.late_row is not None:
-        columns.append(pa.nulls(len(answers.key), plan.late_row))
-    return pa.record_batch(columns, schema=schema)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,14 +19,11 @@ from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import MOST_ANSWERS, Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
-from muntin.panes.table import Leaves, PaneTable
+from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.partials.rows import Rows
 from muntin.windows import CountWindow, SlideByTime, SlideByTuple
 from muntin.windows.slide_by import MOST_REPEATS
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 
 class Numbered:
@@ -105,7 +101,7 @@ class OrderedFamily(TupleFamily):
         waits = [w.max_wait for _, w in self.windows if isinstance(w, CountWindow) and w.max_wait is not None]
         return min(waits, default=None)
 
-    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
         tuples = arrival.settled
         if not len(tuples):
             return None
@@ -113,11 +109,11 @@ class OrderedFamily(TupleFamily):
         if self.pane == 1:
             rows = Rows(tuples.columns, tuples.time, None, len(tuples))
             leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
-            return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
+            return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
         rows = Rows(tuples.columns, tuples.time, run_numbers(first, len(tuples)), len(first))
         leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
-        return Absorbed(self.table_of(plan.layout, table, leaves, rows.dictionaries))
+        return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries))
 
     def _leaf_of_each(self, tuples: Tuples, before: Numbered) -> Int64Array:
         """The number of the first tuple of the leaf that each newly settled tuple goes to."""
@@ -142,7 +138,7 @@ class OrderedFamily(TupleFamily):
         paused = waited[since] & (since >= np.repeat(runs, lengths))
         return np.maximum(start, np.where(paused, number[since], np.repeat(open_leaf, lengths)))
 
-    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+    def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
@@ -151,12 +147,12 @@ class OrderedFamily(TupleFamily):
         for model, window in self.windows:
             for found in _found(window, own, after, until):
                 if len(found.window) == MOST_ANSWERS:  # one of many
-                    yield self._closing(plan, own, [(model, found)], numbered)
+                    yield self._closing(own, [(model, found)], numbered)
                 else:
                     held.append((model, found))
-        yield self._closing(plan, own, held, numbered)
+        yield self._closing(own, held, numbered)
 
-    def _closing(self, plan: Plan, own: Numbered, held: Sequence[tuple[int, Found]], numbered: bool) -> Closing:
+    def _closing(self, own: Numbered, held: Sequence[tuple[int, Found]], numbered: bool) -> Closing:
         sizes = [len(found.window) for _, found in held]
         window, begin, end, start_time, end_time = (
             np.concatenate([getattr(found, column) for _, found in held])
@@ -172,7 +168,7 @@ class OrderedFamily(TupleFamily):
             from_end=own.from_end(begin, end) if numbered else None,
         )
         closing = Closing(answers, (begin, end))
-        return closing if plan.worker is None else closing.take(np.flatnonzero(plan.worker.deal.owns(window)))
+        return closing if self.share is None else closing.take(np.flatnonzero(self.share.owns(window)))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
         (own,) = leaves

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, Runs, run_numbers, run_starts, running_max
 from muntin.engine.operators.operator import Absorbed, Answers, Arrival, Closing, TupleFamily
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
-from muntin.panes.table import Leaves, PaneTable, arranged, merge
+from muntin.panes.table import Layout, Leaves, PaneTable, arranged, merge
 from muntin.partials.rows import Rows
 from muntin.windows import SessionWindow
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class SessionFamily(TupleFamily):
         assert isinstance(window, SessionWindow)
         return window.gap
 
-    def absorb(self, plan: Plan, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
         tuples = arrival.tuples.take(arrival.fresh & (arrival.tuples.time + self.gap > arrival.closed))
         if not len(tuples):
             return None
@@ -47,16 +43,16 @@ class SessionFamily(TupleFamily):
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
         if self.leaf_set.per_tuple:
             leaves = arranged(self.leaf_set, leaves)  # with the tie-break that later tuples will get, too
-        added = self.table_of(plan.layout, table, leaves, rows.dictionaries)
+        added = self.table_of(layout, table, leaves, rows.dictionaries)
         touched = np.zeros(table.keys.num_rows, dtype=bool)
         touched[leaves.key] = True
         (old,) = self.own(table)
-        before = self.table_of(plan.layout, table, old.take(touched[old.key]), dict(table.dictionaries))
-        both = merge(plan.layout, [before, added])
+        before = self.table_of(layout, table, old.take(touched[old.key]), dict(table.dictionaries))
+        both = merge(layout, [before, added])
         joined = self._joined(self.own(both)[0])
-        return Absorbed(self.table_of(plan.layout, table, joined, dict(both.dictionaries)))
+        return Absorbed(self.table_of(layout, table, joined, dict(both.dictionaries)))
 
-    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
+    def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
@@ -65,8 +61,8 @@ class SessionFamily(TupleFamily):
         end = np.maximum.reduceat(leaves.state[LAST_TIME], begin) + self.gap
         start = leaves.state[FIRST_TIME][begin]
         chosen = end <= until
-        if plan.worker is not None:
-            chosen &= plan.worker.deal.owns_session(start)
+        if self.share is not None:
+            chosen &= self.share.owns_session(start)
         at = np.flatnonzero(chosen)
         ((model, _),) = self.windows
         # A session has no number of its own: the time at which it starts tells the sessions of a key apart.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +16,17 @@ from muntin.engine.operators.operator import (
     MOST_ANSWERS,
     Answers,
     Closing,
+    Combined,
     Family,
     Later,
     Output,
     lowered,
-    result_batch,
-    told,
 )
 from muntin.engine.operators.parts import Parts
-from muntin.joins.product import Product
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
 from muntin.tree import FlatTree
 from muntin.windows import PaneWindow
-
-if TYPE_CHECKING:
-    from muntin.engine.contents import WholeWindows
-    from muntin.plan import Plan
-
 
 Slot: TypeAlias = tuple[int, int]
 """A leaf set, and where the fields of a partial begin in it."""
@@ -85,20 +78,8 @@ class TimeFamily(Family):
         """Which of its leaf sets is that of strata of which tuples were shed, if there is one."""
         return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_shed), None)
 
-    def answers(
-        self, plan: Plan, table: PaneTable, after: int, until: int, whole: WholeWindows | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        if len(table.leaves[self.first_set]):
-            yield from WindowAnswers(plan, self, table, whole).between(after, until)
-
-    def closing(self, plan: Plan, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
-        if len(table.leaves[self.first_set]):
-            yield from map(Closing, WindowAnswers(plan, self, table).closing(after, until))
-
-    def told(
-        self, plan: Plan, table: PaneTable, closing: Closing, whole: WholeWindows | None
-    ) -> Iterator[pa.RecordBatch]:
-        yield from WindowAnswers(plan, self, table, whole).told(closing.answers)
+    def reader(self, table: PaneTable) -> TimeReader:
+        return TimeReader(self, table)
 
     def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
         answers = closing.answers
@@ -112,26 +93,27 @@ class TimeFamily(Family):
         return max((int(last_ends(each.time, self.models).max()) for each in leaves if len(each)), default=0)
 
 
-class WindowAnswers:
-    """Answers every window over one pane table, in window order."""
+class TimeReader:
+    """The windows of a time operator over one pane table, in window order. What was looked up stays at hand."""
 
-    def __init__(self, plan: Plan, family: TimeFamily, table: PaneTable, whole: WholeWindows | None = None) -> None:
-        self._plan = plan
-        self._family = family
+    def __init__(self, operator: TimeFamily, table: PaneTable) -> None:
+        self._family = operator
         self._table = table
-        self._whole = whole
-        self._leaves = family.own(table)
+        self._leaves = operator.own(table)
         self._panes = self._leaves[0]
         self._indexes: dict[int, LeafIndex] = {}
         self._trees: dict[tuple[int, bool], FlatTree] = {}
 
-    def between(self, after: int, until: int) -> Iterator[pa.RecordBatch]:
-        """Results of the windows whose end is after `after` and not after `until`."""
-        for answers in self.closing(after, until):
-            yield from self.told(answers)
+    def closing(self, after: int, until: int, numbered: bool = False) -> Iterator[Closing]:
+        if len(self._panes):
+            yield from map(Closing, self._closing(after, until))
 
-    def closing(self, after: int, until: int) -> Iterator[Answers]:
-        """Those windows, some at a time: time is halved until each part has few enough of them."""
+    def combined(self, closing: Closing) -> Iterator[Combined]:
+        leaves = CombinedLeaves(self, self._family, self._table, closing.answers)
+        yield Combined(closing.answers, leaves.at_once(), leaves)
+
+    def _closing(self, after: int, until: int) -> Iterator[Answers]:
+        """The windows whose end is in `(after, until]`: time is halved until each part has few enough of them."""
         if after >= until:
             return
         ids = [_ids(window, after, until) for window in self._family.models]
@@ -145,8 +127,8 @@ class WindowAnswers:
             after, until = max(after, first - 1), min(until, last)
             middle = (after + until) // 2
             if middle > after:
-                yield from self.closing(after, middle)
-                yield from self.closing(middle, until)
+                yield from self._closing(after, middle)
+                yield from self._closing(middle, until)
                 return
         if count:
             yield self._held(new)
@@ -164,22 +146,6 @@ class WindowAnswers:
                 window.end(int(window.last_containing(bounds)[1])),
             ]
         return min(ends), max(ends)
-
-    def told(self, answers: Answers) -> Iterator[pa.RecordBatch]:
-        """What there is to say of windows."""
-        leaves = CombinedLeaves(self, self._family, self._table, answers)
-        if isinstance(self._plan.applied, Product):
-            yield from self._pairs(self._plan.applied, answers, leaves)
-        else:
-            yield told(self._plan, self._table, self._family, answers, leaves.at_once(), self._whole, leaves)
-
-    def _pairs(self, product: Product, answers: Answers, leaves: CombinedLeaves) -> Iterator[pa.RecordBatch]:
-        assert self._whole is not None, "pairs are made of tuples"
-        shed = self._whole.shed
-        quality = None if shed is None else shed.quality(leaves.at_once(), leaves)
-        for windows, pairs in self._whole.pairs(product, self._family, answers):
-            told_quality = [] if quality is None else [quality.take(pa.array(windows))]
-            yield result_batch(self._plan, self._table, answers.take(windows), [*pairs, *told_quality])
 
     def _only(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
         """Those of a single window, as mostly where time goes on: all keys that it holds, in order."""
@@ -204,7 +170,7 @@ class WindowAnswers:
         held = Answers(model, window_id, key, start, end)
         return held.take(np.lexsort((held.key, held.start, held.end)))
 
-    def combined(self, number: int, later: bool, held: LeafRanges) -> dict[int, State]:
+    def states(self, number: int, later: bool, held: LeafRanges) -> dict[int, State]:
         """The combination of each range of the leaves of one set, of the partials that are asked for, by their fields.
 
         Every range has a leaf.
@@ -237,7 +203,7 @@ class WindowAnswers:
 class CombinedLeaves(Later):
     """What the leaves of some windows come to. What was combined, or looked up, stays at hand."""
 
-    def __init__(self, source: WindowAnswers, family: TimeFamily, table: PaneTable, answers: Answers) -> None:
+    def __init__(self, source: TimeReader, family: TimeFamily, table: PaneTable, answers: Answers) -> None:
         self._source = source
         self._family = family
         self._table = table
@@ -258,7 +224,7 @@ class CombinedLeaves(Later):
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number)
-                combined = self._source.combined(number, later, held)
+                combined = self._source.states(number, later, held)
                 self._states.update({(first + number, start): state for start, state in combined.items()})
         values = {}
         for output in asked.outputs:
@@ -278,7 +244,7 @@ class CombinedLeaves(Later):
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number).of(chosen)
-                combined = self._source.combined(number, True, held)
+                combined = self._source.states(number, True, held)
                 found |= {(first + number, start): state for start, state in combined.items()}
         return {
             output.name: tuple(found[number, fields.start] for number, fields in output.slots)

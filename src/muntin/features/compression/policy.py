@@ -7,17 +7,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from muntin.checks import one_of
-from muntin.durations import Duration, microseconds
+from muntin.durations import Duration, describe, microseconds
+from muntin.engine.features import COMPRESSION, Option
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
-from muntin.sizes import size_in_bytes
+from muntin.sizes import describe_size, size_in_bytes
+from muntin.written import call, defaults, unlike
 
 CODECS = ("snappy", "lz4", "zstd")
 _LEVELS = {"lz4": (1, 12), "zstd": (1, 22)}
 
 
 @dataclass(frozen=True)
-class Compression:
+class Compression(Option):
     """D and the codec; or a limit of memory, for which D is found."""
+
+    name = "compress"
+    order = COMPRESSION
 
     after: int | None
     """D in microseconds of event time: a chunk that was not updated for so long is compressed. None is never."""
@@ -51,8 +57,38 @@ class Compression:
     def make_codec(self) -> pa.Codec:
         return pa.Codec(self.codec, compression_level=self.level)
 
+    @property
+    def written(self) -> str:
+        if self.memory is not None:
+            given: dict[str, object] = {"memory": describe_size(self.memory)}
+        else:
+            given = {"after": None if self.after is None else describe(self.after)}
+        others = {"codec": self.codec, "level": self.level}
+        return call(".compress", **given, **unlike(others, defaults(Compression)))
 
-NEVER_COMPRESSED = Compression(None)
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        if complete and not draft.planned().plan().keeps_chunks:
+            raise MuntinError(
+                "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
+                "partial results. Leave it out, or add an aggregate such as A.median(...)."
+            )
+
+    def plan(self, draft: Draft) -> Draft:
+        from muntin.features.compression.aging import CompressedChunks
+
+        return draft.with_feature(CompressedChunks(self))
+
+    def explained(self, plan: Plan) -> list[str]:
+        level = "" if self.level is None else f" at level {self.level}"
+        if self.memory is not None:
+            return [
+                f"Compression: {self.codec}{level}, of the oldest chunks first and of as many as keep them within "
+                f"{describe_size(self.memory)} of memory; beyond that the oldest are left to the state alone."
+            ]
+        if self.after is None:
+            return ["Compression: none; .compress(after=...) or .compress(memory=...) trades time for memory."]
+        when = "as soon as it is complete" if self.after == 0 else f"{describe(self.after)} after its last tuple"
+        return [f"Compression: {self.codec}{level}, of a chunk {when} (D = {describe(self.after)})."]
 
 
 def _check_level(codec: str, level: object) -> None:

@@ -10,22 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import Int64Array, UInt64Array, are_one, count_true, is_sorted, stable_order
-from muntin.features.ranking.order import models
-from muntin.features.sampling.plan import HIDDEN, SIZE
+from muntin.engine.operators.operator import Answers
+from muntin.engine.plan import Plan
 from muntin.panes import keys
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
-
-GROUP = HIDDEN + "group"
-"""The column of answers that has the code of their key, beside `SIZE`: for the drift alone, and not told."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +37,6 @@ class LastWindow:
         rows = np.zeros(len(hashes), dtype=np.int64)
         rows[np.asarray(code.drop_null())] = self.rows[there]
         return rows
-
-
-def with_groups(batch: pa.RecordBatch, codes: Int64Array, rows: pa.Array) -> pa.RecordBatch:
-    """Answers with what their drift is counted from."""
-    columns = [*batch.columns, pa.array(codes), rows]
-    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, GROUP, SIZE])
 
 
 @dataclass
@@ -76,13 +63,12 @@ class DriftMeter:
     def since(cls, plan: Plan, last: Mapping[int, LastWindow] | None) -> DriftMeter:
         return cls(plan, dict(last or {}))
 
-    def add(self, batch: pa.RecordBatch, known_keys: pa.RecordBatch) -> None:
-        """Answers in window order, with all groups of a window in the same batch; `known_keys` by their codes."""
-        if not batch.num_rows:
+    def add(self, answers: Answers, rows: Int64Array, known_keys: pa.RecordBatch) -> None:
+        """Windows in order, with the rows of each, all groups of a window together; `known_keys` by their codes."""
+        if not len(rows):
             return
         hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
-        window, code, rows = (np.asarray(batch.column(name)) for name in ("window_id", GROUP, SIZE))
-        model = models(self.plan, batch)
+        window, code, model = answers.window, answers.key, answers.model
         if are_one(model):
             self._add(int(model[0]), window, code, rows, hashes)
             return

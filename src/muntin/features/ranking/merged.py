@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
-from muntin.features.ranking.order import bounds, ordered
+from muntin.engine.plan import Plan
+from muntin.engine.result_rows import bounds
+from muntin.features.ranking.order import ordered
 from muntin.features.ranking.places import places
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
+from muntin.features.ranking.policy import Top
 
 MOST_ROWS = 1 << 20
 """How many results are put in order at once, unless a single window's groups are more."""
@@ -36,7 +35,7 @@ def ranked_schema(plan: Plan) -> pa.Schema:
     return pa.schema([*fields[:behind], pa.field("rank", pa.int32()), *fields[behind:]])
 
 
-def merged(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merged(plan: Plan, top: Top, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows that came too late, then the k best groups of every window, in window order and then by rank.
 
     `batches` are what all shards tell in one batch, each in window order. They are held together: where answers are
@@ -53,7 +52,7 @@ def merged(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
             held.append((bounds(batch)[1], batch))
     for piece in _pieces(held):
         (batch,) = pa.Table.from_batches(piece).combine_chunks().to_batches()
-        yield _ranked(plan, batch, schema)
+        yield _ranked(plan, top, batch, schema)
 
 
 def _pieces(held: Sequence[tuple[Int64Array, pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
@@ -67,15 +66,14 @@ def _pieces(held: Sequence[tuple[Int64Array, pa.RecordBatch]]) -> Iterator[list[
         yield [batch.slice(begin, end - begin) for batch, (begin, end) in edges if begin < end]
 
 
-def _ranked(plan: Plan, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    assert plan.top is not None
-    found = ordered(plan, batch)
+def _ranked(plan: Plan, top: Top, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    found = ordered(plan, top, batch)
     rank = found.rank
-    kept = rank <= plan.top.k
+    kept = rank <= top.k
     rows = found.rows[kept]
     around = None
-    if plan.quality_type is not None:
-        first, last = places(plan, batch, found)
+    if plan.schema.is_estimated:
+        first, last = places(plan, top, batch, found)
         around = [pa.array(each[rows], pa.int32()) for each in (first, last)]
     return _with_rank(batch.take(pa.array(rows)), schema, pa.array(rank[kept], pa.int32()), around)
 

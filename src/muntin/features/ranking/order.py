@@ -10,21 +10,17 @@ replayed by another worker. So values that rounding alone could have set apart c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.arrays import BoolArray, Float64Array, Int64Array, positions_in_runs, run_numbers, run_starts, stable_order
-from muntin.panes.keys import normalised
+from muntin.engine.plan import Plan
+from muntin.engine.result_rows import bounds, models, tie_order
+from muntin.features.ranking.policy import Top
 from muntin.partials import values
 from muntin.partials.least import Least
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 NEARLY_EQUAL = 2.0**-40
 """Sums whose relative difference is smaller than this, about 1e-12, are ties. Rounding stays far below it."""
@@ -58,25 +54,23 @@ class Ordered:
         return numbers
 
 
-def ordered(plan: Plan, batch: pa.RecordBatch) -> Ordered:
-    assert plan.top is not None
+def ordered(plan: Plan, top: Top, batch: pa.RecordBatch) -> Ordered:
     start, end = bounds(batch)
     model = models(plan, batch)
-    column = batch.column(plan.top.by)
-    value, null = place_keys(column, plan.top.descending)
+    column = batch.column(top.by)
+    value, null = place_keys(column, top.descending)
     window = (null.astype(np.int64), model, start, end)
-    if pa.types.is_floating(column.type) and is_rounded(plan):
+    if pa.types.is_floating(column.type) and is_rounded(plan, top):
         value = without_near_ties(value, values.numbers(column), *window)
     tie = tie_order([batch.column(key) for key in plan.keys], batch.num_rows)
     rows = stable_order(tie, value, *window)
     return Ordered(rows, run_starts(end[rows], start[rows], model[rows]), tie, value)
 
 
-def is_rounded(plan: Plan) -> bool:
+def is_rounded(plan: Plan, top: Top) -> bool:
     """Whether groups are compared by a value that was added up, rather than one of the data."""
-    assert plan.top is not None
-    (bound,) = (output.bound for output in plan.outputs if output.name == plan.top.by)
-    if plan.quality_type is not None:  # estimates are added up, too, but for extremes
+    (bound,) = (output.bound for output in plan.outputs if output.name == top.by)
+    if plan.schema.is_estimated:  # estimates are added up, too, but for extremes
         return not any(isinstance(partial, Least) for partial in bound.partials) and bound.whole is None
     return any(partial.rounds for partial in bound.partials)
 
@@ -100,54 +94,16 @@ def without_near_ties(keys: Int64Array, numbers: Float64Array, *window: Int64Arr
     return merged
 
 
-def best(plan: Plan, batch: pa.RecordBatch) -> pa.RecordBatch:
+def best(plan: Plan, top: Top, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The k best groups of each window: no other group of a shard can be among the k best of all shards.
 
     That holds for answers that are exact. Where they are not, every group counts for how certain a place is.
     """
-    if plan.top is None or plan.quality_type is not None:
-        return batch
-    found = ordered(plan, batch)
-    return batch.take(pa.array(found.rows[found.rank <= plan.top.k]))
-
-
-def bounds(batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
-    """The start and the end of each row's window."""
-    start, end = (np.asarray(edge.cast(pa.int64())) for edge in batch.column("window").flatten())
-    return start, end
-
-
-def models(plan: Plan, batch: pa.RecordBatch) -> Int64Array:
-    """Which of the query's windows each row is of."""
-    if len(plan.windows) == 1:
-        return np.zeros(batch.num_rows, dtype=np.int64)
-    titles = pa.array([window.title for window in plan.windows])
-    return np.asarray(pc.index_in(batch.column("window_name"), value_set=titles)).astype(np.int64)
+    found = ordered(plan, top, batch)
+    return batch.take(pa.array(found.rows[found.rank <= top.k]))
 
 
 def place_keys(column: pa.Array, descending: bool) -> tuple[Int64Array, BoolArray]:
     """Integers that are smaller the better a value is, and where there is no value."""
     found = values.fixed_order_keys(column) if values.is_fixed(column.type) else values.ranked(column)[0]
     return (~found if descending else found), np.asarray(column.is_null())
-
-
-def tie_order(columns: Iterable[pa.Array], length: int) -> Int64Array:
-    """The place of each row in the order of its keys, which are of one form where they are equal."""
-    parts = [part for column in columns for part in _key_parts(normalised(column))]
-    place = np.arange(length)
-    if parts:
-        place[stable_order(*reversed(parts))] = np.arange(length)
-    return place
-
-
-def _key_parts(column: pa.Array) -> list[Int64Array]:
-    """Integers that sort as the values do, the first of them first; nulls come before everything else."""
-    kind = column.type
-    if pa.types.is_null(kind):
-        return []
-    present = [np.asarray(column.is_valid()).astype(np.int64)] if column.null_count else []
-    if pa.types.is_struct(kind):
-        return [*present, *(part for field in column.flatten() for part in _key_parts(field))]
-    found = values.fixed_order_keys(column) if values.is_fixed(kind) else values.ranked(column)[0]
-    # What stands for a null is arbitrary, and must not tell nulls apart.
-    return [*present, np.where(present[0] > 0, found, 0) if present else found]

@@ -8,19 +8,16 @@ rank itself for groups whose values are known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import BoolArray, Int64Array, stable_order
+from muntin.engine.estimates import EXACT, INCREMENTAL
+from muntin.engine.plan import Plan
 from muntin.features.ranking.order import Ordered, place_keys
-from muntin.features.sampling.quality import EXACT, INCREMENTAL
+from muntin.features.ranking.policy import Top
 from muntin.partials import values
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 FIRST = np.iinfo(np.int64).min
 """Better than every value."""
@@ -28,9 +25,9 @@ LAST = np.iinfo(np.int64).max
 """The place of groups without a value: behind all others."""
 
 
-def places(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
+def places(plan: Plan, top: Top, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
     """The best and the worst place of each group among all groups of its window, for the rows as they were given."""
-    best, worst = intervals(plan, batch, found)
+    best, worst = intervals(plan, top, batch, found)
     window = found.window
     surely_behind = _count_before(window, found.tie, worst, best)
     # A group with an interval is not behind itself.
@@ -38,24 +35,23 @@ def places(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Arra
     return surely_behind + 1, maybe_behind + 1
 
 
-def intervals(plan: Plan, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
+def intervals(plan: Plan, top: Top, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
     """The best and the worst value that each group may have, as integers that are smaller the better a value is."""
-    assert plan.top is not None
-    column = batch.column(plan.top.by)
+    column = batch.column(top.by)
     quality = dict(zip(batch.schema.field("quality").type.names, batch.column("quality").flatten(), strict=True))
     certain = np.asarray(pc.is_in(quality["mode"], value_set=pa.array([EXACT, INCREMENTAL])))
-    certain = certain | plan.knows_exactly(plan.top.by)
+    certain = certain | plan.is_exact(top.by)
     if values.is_numeric(column.type):
-        low, high = (_side(quality[side], plan.top.by) for side in ("low", "high"))
+        low, high = (_side(quality[side], top.by) for side in ("low", "high"))
         column = column.cast(pa.float64(), safe=False)
-        sides = (high, low) if plan.top.descending else (low, high)
+        sides = (high, low) if top.descending else (low, high)
     else:  # nothing is known of estimates that have no interval
         sides = (pa.nulls(len(column), column.type),) * 2
-    point, null = place_keys(column, plan.top.descending)
-    if pa.types.is_floating(batch.column(plan.top.by).type):
+    point, null = place_keys(column, top.descending)
+    if pa.types.is_floating(batch.column(top.by).type):
         point = found.value  # in which near ties are equal
-    best = _bound(sides[0], point, certain, plan.top.descending, FIRST)
-    worst = _bound(sides[1], point, certain, plan.top.descending, LAST - 1)
+    best = _bound(sides[0], point, certain, top.descending, FIRST)
+    worst = _bound(sides[1], point, certain, top.descending, LAST - 1)
     # An answer that is certain to be null is the last; an estimate that found nothing may be anything.
     return (
         np.where(null, np.where(certain, LAST, FIRST), np.minimum(best, point)),

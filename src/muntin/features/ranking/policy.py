@@ -8,17 +8,24 @@ from typing import Any
 
 from muntin.aggregates.aggregate import Bound
 from muntin.checks import flag, whole_number
+from muntin.engine.features import RANKING, Option
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError, suggest
+from muntin.expressions import shown
 from muntin.partials.values import is_fixed, is_ranked
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
+from muntin.written import call, unlike
 
 MOST_GROUPS = (1 << 31) - 1
 """Ranks are 32-bit integers."""
 
 
 @dataclass(frozen=True)
-class Top:
+class Top(Option):
+    name = "top"
+    order = RANKING
+
     k: int
     by: str
     """The aggregate that groups are compared by."""
@@ -30,6 +37,41 @@ class Top:
         if not isinstance(by, str) or not by:
             raise MuntinError(f"by must be the name of one of the query's aggregates, got {by!r}.")
         return cls(most, by, flag(descending, "descending"))
+
+    @property
+    def written(self) -> str:
+        return call(".top", self.k, by=self.by, **unlike({"descending": self.descending}, {"descending": True}))
+
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        self.check_groups(draft.windows, draft.keys)
+        if draft.function is not None:
+            raise MuntinError(
+                "top() compares groups by an aggregate, and the query applies a function instead; use .agg(), or sort "
+                "what the function returns."
+            )
+        if complete:
+            self.check_aggregate(draft.aggregates)
+
+    def plan(self, draft: Draft) -> Draft:
+        from muntin.features.drift.feature import with_drift
+        from muntin.features.ranking.feature import Ranking
+
+        return with_drift(draft.with_feature(Ranking(self)))
+
+    def explained(self, plan: Plan) -> list[str]:
+        first = "largest" if self.descending else "smallest"
+        lines = [
+            f"Ranking: the first {self.k:,} group{'s' * (self.k != 1)} of each window by {self.by!r}, the {first} "
+            f"first; equal ones by {', '.join(repr(shown(key)) for key in plan.keys)}."
+        ]
+        if not plan.schema.is_estimated:
+            lines.append(f"  Every shard sends its first {self.k:,} of each window to one task, which ranks them.")
+        else:
+            lines.append(
+                "  Every shard sends all groups of each window to one task, which ranks them: answers may have an "
+                "error, and `quality` says between which places a group may be."
+            )
+        return lines
 
     def check_groups(self, windows: Sequence[Window], keys: Sequence[str]) -> None:
         """Whether windows have groups side by side: only those over time begin and end alike for all keys."""

@@ -30,9 +30,8 @@ from muntin.statistics.estimators import Interval
 from muntin.statistics.frequencies import missed_share, places
 from muntin.statistics.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.statistics.quantiles import intervals
+from muntin.statistics.running import COUNT, MEAN, VARIANCE
 
-COUNT, VARIANCE, MEAN = "count", "variance", "mean"
-"""Running statistics of the values that an aggregate is of."""
 Statistics: TypeAlias = Mapping[str, Float64Array]
 """Those by their names, of some windows."""
 

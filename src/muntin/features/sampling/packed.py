@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
+from muntin.engine.plan import Plan
+from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.samples import Cuts, Samples
 from muntin.features.sampling.store import ShardSamples
 from muntin.panes.packed import PLAIN, Kind, read_batches, seal, unseal, write_batch
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 
 def pack_samples(samples: ShardSamples) -> bytes:
@@ -35,10 +32,9 @@ def pack_samples(samples: ShardSamples) -> bytes:
     return seal(Kind.SAMPLES, sink.getvalue().to_pybytes())
 
 
-def unpack_samples(plan: Plan, sealed: bytes) -> ShardSamples:
-    assert plan.sampling is not None
+def unpack_samples(plan: Plan, sampling: SamplingPlan, sealed: bytes) -> ShardSamples:
     keys, *batches = read_batches(unseal(Kind.SAMPLES, sealed))
-    specs = [spec for _ in plan.families for spec in plan.sampling.specs]
+    specs = [spec for _ in plan.operators for spec in sampling.specs]
     sets = []
     for spec, own, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
         key, position, priority = (np.asarray(own.column(i)) for i in range(3))

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
+from muntin.engine.hidden import HIDDEN
+from muntin.engine.plan import Draft
 from muntin.errors import MuntinError
 from muntin.expressions import shown
 from muntin.features.sampling.estimated import CustomEstimator, DistinctEstimator, Estimator
@@ -20,12 +22,8 @@ from muntin.panes.tuples import WEIGHT
 from muntin.partials import values
 from muntin.type_names import spark_name
 
-HIDDEN = "__muntin_of_"
-"""Before the names of running statistics, which are aggregates like others and are not told."""
 HOPELESS = 4
 """A budget that is so many times too small is of use to no window, but for those that it holds as a whole."""
-SIZE = HIDDEN + "window"
-"""How many tuples a window has."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +99,12 @@ def statistics(estimators: Mapping[str, Estimator]) -> dict[str, tuple[tuple[str
     return found
 
 
-def make(
-    policy: Approximation,
-    aggregates: Mapping[str, Bound],
-    types: Mapping[str, pa.DataType],
-    keys: Sequence[str],
-    shards: int,
-    shed: bool = False,
-) -> SamplingPlan:
-    estimators = estimated(aggregates, policy, shed)
+def make(policy: Approximation, draft: Draft) -> SamplingPlan:
+    """What a policy comes to for a query, checked."""
+    types, keys, shards = draft.tuple_types, draft.keys, len(draft.shards)
+    estimators = estimated(draft.aggregates, policy, draft.weighs)
     of_tuples = [each for each in estimators.values() if not each.distinct]
-    read = [column for each in of_tuples for column in each.inputs] + [WEIGHT] * shed
+    read = [column for each in of_tuples for column in each.inputs] + [WEIGHT] * draft.weighs
     columns = tuple(dict.fromkeys(read))
     if policy.is_auto and any(isinstance(each, CustomEstimator) for each in estimators.values()):
         raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")

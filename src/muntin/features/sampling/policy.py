@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from muntin.checks import flag, one_of
+from muntin.engine.features import SAMPLING, Option
+from muntin.engine.hidden import SIZE
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
-from muntin.sizes import size_in_bytes
+from muntin.sizes import describe_size, size_in_bytes
+from muntin.written import call, defaults, unlike
 
 Combined = Literal["l1", "max"]
 AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Approximation:
+class Approximation(Option):
     """What the user allows, checked."""
+
+    name = "approximate"
+    order = SAMPLING
 
     budget: int | None
     """Tuples that the sample of a window may have in a shard; None where it is given in bytes, or found online."""
@@ -66,6 +73,51 @@ class Approximation:
     @property
     def is_auto(self) -> bool:
         return self.budget is None and self.budget_bytes is None
+
+    @property
+    def written(self) -> str:
+        size = AUTO if self.budget_bytes is None else describe_size(self.budget_bytes)
+        given: dict[str, object] = {"error": self.error, "confidence": self.confidence, "groups": self.groups}
+        given |= {"combine": self.combine, "incremental": self.incremental, "seed": self.seed}
+        budget = size if self.budget is None else self.budget
+        usual = {**defaults(Approximation), "confidence": 0.95}
+        return call(".approximate", budget=budget, **unlike(given, usual))
+
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        if draft.function is not None:
+            raise MuntinError(
+                "approximate() needs an estimator, and a function that is applied to whole windows has none; use "
+                ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
+            )
+        if draft.aggregates:
+            draft.planned()
+
+    def plan(self, draft: Draft) -> Draft:
+        from muntin.features.sampling.feature import Sampling
+        from muntin.features.sampling.plan import make, statistics
+
+        sampling = make(self, draft)
+        hidden = {
+            name: draft.statistic(statistic, bound)
+            for name, ((_, statistic), bound) in statistics(sampling.estimators).items()
+        }
+        draft = draft.with_hidden(hidden, eager=draft.weighs)
+        columns = None
+        if sampling.specs:
+            columns = tuple(column for each in sampling.estimators.values() for column in each.inputs)
+        eager = draft.eager | {SIZE} if draft.weighs else draft.eager
+        return replace(
+            draft.with_feature(Sampling(sampling)),
+            needs_size=True,
+            kept_columns=columns,
+            writes_through=bool(sampling.specs),
+            eager=eager,
+        )
+
+    def explained(self, plan: Plan) -> list[str]:
+        from muntin.features.sampling.explained import explained
+
+        return explained(self, plan)
 
 
 def _check_share(name: str, value: object, such_as: str) -> None:

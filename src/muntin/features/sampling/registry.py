@@ -22,9 +22,6 @@ from muntin.aggregates.decomposable import (
 )
 from muntin.aggregates.holistic import CountDistinctAggregate, ModeAggregate, QuantileAggregate, TopKAggregate
 from muntin.features.sampling.estimated import (
-    COUNT,
-    MEAN,
-    VARIANCE,
     CountEstimator,
     CustomEstimator,
     DistinctEstimator,
@@ -35,6 +32,7 @@ from muntin.features.sampling.estimated import (
 )
 from muntin.holistic.function import Whole
 from muntin.partials.values import is_integer
+from muntin.statistics.running import COUNT, MEAN, VARIANCE
 
 
 @singledispatch

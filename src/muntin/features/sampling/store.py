@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from muntin.engine.operators.ordered import Numbered, OrderedFamily
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
 from muntin.engine.operators.session import SessionFamily
 from muntin.engine.operators.time import TimeFamily
+from muntin.engine.plan import Plan
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.priority import priorities, value_priorities
@@ -37,9 +37,6 @@ from muntin.panes.watermarks import Marks
 from muntin.partials import values
 from muntin.statistics.congress import congress, rounded_down
 
-if TYPE_CHECKING:
-    from muntin.plan import Plan
-
 
 @dataclass(frozen=True)
 class ShardSamples:
@@ -50,9 +47,8 @@ class ShardSamples:
     """Family by family, and in each by the samples that the query needs."""
 
     @classmethod
-    def none(cls, plan: Plan) -> ShardSamples:
-        assert plan.sampling is not None
-        empty = [spec.empty(plan.layout.tuples) for _ in plan.families for spec in plan.sampling.specs]
+    def none(cls, plan: Plan, sampling: SamplingPlan) -> ShardSamples:
+        empty = [spec.empty(plan.layout.tuples) for _ in plan.operators for spec in sampling.specs]
         return cls(_no_keys(plan), tuple(empty))
 
     @property
@@ -93,6 +89,7 @@ class SampleStore:
     def __init__(
         self,
         plan: Plan,
+        sampling: SamplingPlan,
         shard: int,
         table: PaneTable,
         samples: ShardSamples,
@@ -104,12 +101,11 @@ class SampleStore:
         Shares go by what is open at `now`. So batches without rows, which a stream may have or not, make no difference
         to the samples.
         """
-        assert plan.sampling is not None
         self._plan = plan
         self._now = now
         self.pause = pause or Pause()
         self._has_new = False
-        self._sampling: SamplingPlan = plan.sampling
+        self._sampling = sampling
         self._table = table
         self.known_groups = self._sampling.groups_of_shard[shard] if self._sampling.groups_of_shard else None
         self._samples = list(samples.with_keys_of(plan, table).sets)
@@ -118,7 +114,7 @@ class SampleStore:
         return self._samples[self._place(family, spec)]
 
     def _place(self, family: Family, spec: int) -> int:
-        number = next(i for i, each in enumerate(self._plan.families) if each is family)
+        number = next(i for i, each in enumerate(self._plan.operators) if each is family)
         return number * len(self._sampling.specs) + spec
 
     def take_in(self, fresh: Tuples, settled: Tuples, epoch: int, paused: bool = False) -> None:
@@ -129,7 +125,7 @@ class SampleStore:
         """
         if not self._sampling.specs:
             return
-        for number, family in enumerate(self._plan.families):
+        for number, family in enumerate(self._plan.operators):
             tuples = settled if family.settles else fresh
             tuples = tuples.take(tuples.of_family(number))
             if not len(tuples):
@@ -207,7 +203,7 @@ class SampleStore:
         if left.is_empty:
             return left
         pruned = []
-        for family in self._plan.families:
+        for family in self._plan.operators:
             before = now.watermark if isinstance(family, TimeFamily) else NEVER_MORE
             for index in range(len(self._sampling.specs)):
                 samples = self._samples[self._place(family, index)]

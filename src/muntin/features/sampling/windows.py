@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true, run_numbers, run_starts
-from muntin.engine.contents import holistic
+from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.estimates import EXACT, INCREMENTAL, Estimates, picked
+from muntin.engine.hidden import SIZE
 from muntin.engine.operators.operator import Answers, Family, Later, TupleFamily
 from muntin.engine.operators.time import TimeFamily
+from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
 from muntin.features.sampling.estimated import Seen
-from muntin.features.sampling.plan import HIDDEN, SIZE
+from muntin.features.sampling.judged import Judged, from_samples
+from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.policy import Approximation
-from muntin.features.sampling.quality import EXACT, INCREMENTAL, Judged, Told, picked
 from muntin.features.sampling.samples import EVERYTHING, Drawn
 from muntin.features.sampling.store import SampleStore
 from muntin.holistic.contents import Held
 from muntin.partials import values
 from muntin.partials.values import of_type
 from muntin.statistics.congress import congress
-
-if TYPE_CHECKING:
-    from muntin.engine.contents import WholeWindows
-    from muntin.plan import Plan
-
 
 FEW = 64
 """For fewer windows of keys than this, to find out beforehand whether a sample can do costs as much as to draw it."""
@@ -95,44 +93,45 @@ class _Asked:
         )
 
 
-class ApproximateWindows:
-    """The windows of a shard that close with one batch."""
+class SampledAnswers:
+    """The link that answers windows from their samples where those are good enough, and by the inner link elsewhere."""
 
-    def __init__(self, plan: Plan, samples: SampleStore, whole: WholeWindows | None) -> None:
-        assert plan.sampling is not None
+    def __init__(
+        self, plan: Plan, sampling: SamplingPlan, samples: SampleStore, inner: AnswerLink, tuples: ShardTuples
+    ) -> None:
         self._plan = plan
-        self._sampling = plan.sampling
-        self._policy = plan.sampling.policy
-        assert plan.quality_fields is not None
-        self._fields = plan.quality_fields
+        self._sampling = sampling
+        self._policy = sampling.policy
         self._samples = samples
-        self._whole = whole
+        self._inner = inner
+        self._tuples = tuples
         self.counted = Counted()
 
-    def values(
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        values, estimates = self._values(windows.operator, windows.answers, windows.values, windows.later)
+        yield Answered(windows, values, estimates)
+
+    def _values(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
-    ) -> dict[str, pa.Array]:
-        """All aggregates of each window, and the quality of that; `known` are the decomposable ones.
+    ) -> tuple[dict[str, pa.Array], Estimates]:
+        """All aggregates of each window, and how good they are; `known` are the decomposable ones.
 
         Running statistics come `later`: where a pause says beforehand that no sample will do, nobody asks for them.
         """
         if self._sampling.estimators and (self._sampling.hopeless or self._is_blind(answers)):
-            found, size = self._exact(family, answers, known if holistic(family) else {**known, **later.lowered()})
-            contents = _contents(answers, size)
+            found, estimates = self._exact(family, answers, known if holistic(family) else {**known, **later.lowered()})
+            contents = _contents(answers, estimates.size)
             if not self._sampling.hopeless and self._samples.pause.looks_at(contents):
                 self._look_at(self._asked(family, answers, {**known, **later.lowered()}), contents)
-            return found
+            return found, estimates
         known = {**known, **later.lowered()}
         if not self._sampling.estimators:
-            return {
-                **known,
-                "quality": Told.all_exact(np.asarray(known[SIZE]), INCREMENTAL).column(self._fields, known),
-            }
+            return known, Estimates.all_exact(np.asarray(known[SIZE]), INCREMENTAL)
         asked = self._asked(family, answers, known)
-        found = self._answered(family, asked)
+        answered = self._answered(family, asked)
         if not self.counted.helped:
             self._look_at(asked, _contents(answers, asked.size))
-        return found
+        return answered
 
     def _look_at(self, asked: _Asked, contents: pause.Contents) -> None:
         """Whether sizes tell that no sample within the budget could do."""
@@ -144,9 +143,9 @@ class ApproximateWindows:
         blind = self._samples.pause.blind
         return blind is not None and int(answers.start.max()) <= blind
 
-    def _answered(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
+    def _answered(self, family: Family, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
         if not any_true(asked.sighted):
-            return self._exact(family, asked.answers, asked.known)[0]
+            return self._exact(family, asked.answers, asked.known)
         if len(asked.size) < FEW:
             return self._sampled(family, asked)
         hopeful = self._hopeful(asked, asked.most)
@@ -154,27 +153,34 @@ class ApproximateWindows:
         if all_true(hopeful):
             return self._sampled(family, asked)
         if not any_true(hopeful):
-            return self._exact(family, asked.answers, asked.known)[0]
+            return self._exact(family, asked.answers, asked.known)
         first, second = np.flatnonzero(hopeful), np.flatnonzero(~hopeful)
         other = asked.take(second)
-        parts = (
-            self._sampled(family, asked.take(first)),
-            self._exact(family, other.answers, other.known)[0],
-        )
+        sampled, estimates = self._sampled(family, asked.take(first))
+        exact, _ = self._exact(family, other.answers, other.known)
         back = pa.array(np.argsort(np.concatenate([first, second])))
-        return {name: pa.concat_arrays([part[name] for part in parts]).take(back) for name in parts[0]}
+        found = {name: pa.concat_arrays([sampled[name], exact[name]]).take(back) for name in sampled}
+        return found, estimates.among(first, asked.size)
 
     def _exact(
         self, family: Family, answers: Answers, known: Mapping[str, pa.Array]
-    ) -> tuple[dict[str, pa.Array], Int64Array]:
+    ) -> tuple[dict[str, pa.Array], Estimates]:
         """The answers that the query gives without approximation, and how many tuples each is of."""
-        assert self._whole is not None
         self.counted.exact += len(answers.key)
         self.counted.read += len(answers.key)
         counting = {} if SIZE in known else {SIZE: _sizes}
-        found = {**known, **self._whole.computed(family, answers, {**holistic(family), **counting})}
-        size = np.asarray(found[SIZE])
-        return {**found, "quality": Told.all_exact(size, EXACT).column(self._fields, found)}, size
+        found = self._by_inner(family, answers, known, counting)
+        return found, Estimates.all_exact(np.asarray(found[SIZE]), EXACT)
+
+    def _by_inner(
+        self,
+        family: Family,
+        answers: Answers,
+        known: Mapping[str, pa.Array],
+        also: Mapping[str, OfHeld] | None = None,
+    ) -> dict[str, pa.Array]:
+        (answered,) = self._inner.answer(ClosedWindows(family, answers, known, Later(), also or {}))
+        return dict(answered.values)
 
     def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> _Asked:
         size = np.asarray(known[SIZE])
@@ -214,14 +220,13 @@ class ApproximateWindows:
             least = np.maximum(least, self._combined(error, asked))
         return np.asarray(least[asked.window] <= self._policy.error)
 
-    def _sampled(self, family: Family, asked: _Asked) -> dict[str, pa.Array]:
+    def _sampled(self, family: Family, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
         """Estimates where they are good enough, and exact answers for the rest."""
         judged = self._judged(family, asked)
         exact = np.flatnonzero(~judged.good)
         computed: Mapping[str, pa.Array] = {}
         if len(exact) and any(bound.whole is not None for bound in family.bounds.values()):
-            assert self._whole is not None
-            computed = self._whole.values(family, asked.answers.take(exact))
+            computed = self._by_inner(family, asked.answers.take(exact), {})
         found = {**asked.known}
         for name, estimate in judged.estimates.items():
             bound = family.bounds[name]
@@ -236,8 +241,7 @@ class ApproximateWindows:
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
-        told = Told.from_samples(asked.size, judged, self._policy.confidence)
-        return {**found, "quality": told.column(self._fields, found)}
+        return found, from_samples(asked.size, judged, self._policy.confidence)
 
     def _judged(self, family: Family, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
@@ -291,10 +295,6 @@ def _numbered(answers: Answers) -> Int64Array:
     window = np.empty(len(order), dtype=np.int64)
     window[order] = run_numbers(starts, len(order))
     return window
-
-
-def is_hidden(name: str) -> bool:
-    return name.startswith(HIDDEN)
 
 
 def _seen(drawn: Drawn, size: Int64Array, policy: Approximation) -> Seen:

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound, Dictionaries
 from muntin.arrays import State
+from muntin.engine.hidden import HIDDEN
 from muntin.errors import MuntinError
-from muntin.features.sampling.estimated import COUNT, MEAN, VARIANCE
-from muntin.features.sampling.plan import HIDDEN
 from muntin.features.shedding.corrections import Missing
 from muntin.features.shedding.registry import scaled_of
 from muntin.features.shedding.weighed import FIELDS, Weighed
 from muntin.partials.partial import Partial
+from muntin.statistics.running import COUNT, MEAN, VARIANCE
 from muntin.windows import PaneWindow, Window
 
 KEPT = HIDDEN + "kept"
@@ -63,7 +63,7 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
     return found
 
 
-def later(aggregates: Collection[str]) -> set[str]:
+def lazy(aggregates: Collection[str]) -> set[str]:
     """Those of them that only windows need of which tuples were shed."""
     return {MISSING, OF_ALL, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
 

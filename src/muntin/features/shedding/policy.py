@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from muntin.checks import one_of
-from muntin.durations import Duration, positive_microseconds
+from muntin.durations import Duration, describe, positive_microseconds
+from muntin.engine.features import SHEDDING, Option
+from muntin.engine.hidden import SIZE
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.written import call, defaults, unlike
 
 Method = Literal["concept", "uniform"]
 
 
 @dataclass(frozen=True)
-class Shedding:
+class Shedding(Option):
     """What the user allows, checked."""
+
+    name = "shed"
+    order = SHEDDING
 
     rate: float | None
     """The share of the tuples that is dropped; None where it is found from the latency."""
@@ -24,6 +31,43 @@ class Shedding:
     seed: int = 0
     confidence: float = 0.95
     """How sure the intervals are."""
+
+    @property
+    def written(self) -> str:
+        latency = None if self.target_latency is None else describe(self.target_latency)
+        given: dict[str, object] = {"rate": self.rate, "target_latency": latency}
+        given |= {"method": self.method, "seed": self.seed, "confidence": self.confidence}
+        return call(".shed", **unlike(given, {**defaults(Shedding), "rate": None, "target_latency": None}))
+
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        from muntin.features.shedding.plan import check
+
+        check(draft.windows, draft.aggregates)
+
+    def plan(self, draft: Draft) -> Draft:
+        from muntin.features.drift.feature import with_drift
+        from muntin.features.shedding.feature import LoadShedding
+        from muntin.features.shedding.plan import hidden, lazy, statistic
+
+        self.check(draft)
+        added = hidden(draft.aggregates, self.by_chance)
+        late = lazy(draft.aggregates)
+        eager = {name: bound for name, bound in added.items() if name not in late}
+        draft = draft.with_hidden(added)
+        feature = LoadShedding(self)
+        return with_drift(
+            replace(
+                draft.with_feature(feature),
+                eager=draft.eager | {SIZE, *eager},
+                weighs=True,
+                statistic=statistic,
+            )
+        )
+
+    def explained(self, plan: Plan) -> list[str]:
+        from muntin.features.shedding.explained import explained
+
+        return [explained(self, plan)]
 
     @property
     def by_chance(self) -> bool:

@@ -25,8 +25,9 @@ from muntin.features.shedding.weighed import Weighed, WeighedSquares
 
 @singledispatch
 def scaled_of(aggregate: object, bound: Bound) -> Scaled | None:
-    """None if the tuples that were kept say nothing of an aggregate."""
-    return None
+    """None if the tuples that were kept say nothing of an aggregate; it may have a method `scaled` that knows."""
+    scaled = getattr(aggregate, "scaled", None)
+    return None if scaled is None else scaled(bound)
 
 
 @scaled_of.register

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Float64Array, Int64Array, State, all_true, any_true
-from muntin.features.sampling.quality import Told
+from muntin.engine.estimates import Estimates as WindowEstimates
 from muntin.features.shedding import corrections
 from muntin.features.shedding.variances import variance
 from muntin.features.shedding.weighed import Estimates, Weighed
@@ -103,7 +103,7 @@ class Asked:
     """Where tuples were kept whatever their group is: how many those stand for, and how sure that is."""
 
     @classmethod
-    def of(cls, told: Told, shed: Int64Array, by_chance: bool, stood_for: Estimates | None = None) -> Asked:
+    def of(cls, told: WindowEstimates, shed: Int64Array, by_chance: bool, stood_for: Estimates | None = None) -> Asked:
         return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence, stood_for)
 
     def calibrated(self, of: Estimates) -> Estimates:

@@ -8,6 +8,8 @@ from math import floor
 import numpy as np
 
 from muntin.arrays import Array, Int64Array
+from muntin.engine.features import KeptRows
+from muntin.engine.map_stage import Panes
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.strata import kept_by_chance, kept_by_concept, kept_share, random_numbers, shares
 from muntin.partials.strata import Strata
@@ -38,6 +40,18 @@ class Shedder:
     def sheds(self) -> bool:
         """Whether anything is shed at all."""
         return self.rate > 0
+
+    def keep(self, times: Int64Array, panes: Panes) -> KeptRows:
+        """The tuples that are kept of a batch. All groups are counted first, so that each is answered with its size."""
+        received, groups = panes.pairs.counted(), panes.pairs.groups
+        if self.by_concept:
+            return KeptRows(*self.kept_by_concept(times, groups, received, panes.of_groups))
+        return KeptRows(*self.kept_by_chance(times, received))
+
+    def take_shed_rows(self) -> int:
+        """How many were shed since somebody asked."""
+        count, self.shed_rows = self.shed_rows, 0
+        return count
 
     def kept_by_chance(self, times: Int64Array, received: Int64Array) -> tuple[Int64Array, Strata]:
         """Where the tuples are that are kept if all are treated alike, and what they stand for.

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.aggregates.aggregate import overflow
 from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
-from muntin.engine.contents import OfHeld, WholeWindows, holistic
-from muntin.engine.operators.operator import Answers, Family, Later, Output
-from muntin.features.sampling.plan import SIZE
-from muntin.features.sampling.quality import (
-    APPROXIMATE,
+from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.estimates import (
     EXACT,
     INCREMENTAL,
-    Told,
+    Estimates,
+    is_bounded,
     marked,
     patched,
     picked,
     placed,
     written,
 )
+from muntin.engine.hidden import SIZE
+from muntin.engine.operators.operator import Answers, Family, Later, Output
+from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
-from muntin.features.shedding.scaled import Asked
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.registry import scaled_of
+from muntin.features.shedding.scaled import Asked, Scaled
 from muntin.features.shedding.thinned import chances_of, thinned
-from muntin.features.shedding.weighed import FIELDS, Estimates
+from muntin.features.shedding.weighed import FIELDS
+from muntin.features.shedding.weighed import Estimates as Weights
 from muntin.holistic.contents import Held
 from muntin.holistic.frequent import Mode, TopK
 from muntin.holistic.quantiles import Quantiles
@@ -40,9 +44,6 @@ from muntin.partials.values import nan_as_null, of_type
 from muntin.statistics.estimators import Interval
 from muntin.statistics.frequencies import missed_in_kept
 from muntin.statistics.quantiles import intervals
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 States: TypeAlias = Mapping[str, tuple[State, ...]]
 
@@ -59,63 +60,19 @@ class Counted:
     """Of how many windows; of the other approximate ones, nobody can tell."""
 
 
-class ShedWindows:
-    """The windows of a shard that close with one batch, of which tuples may have been shed."""
+class ShedLink:
+    """What both links know of windows of which tuples may have been shed."""
 
-    def __init__(self, plan: Plan, whole: WholeWindows, rate: float = 0.0) -> None:
+    def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples, rate: float = 0.0) -> None:
         """`rate` is the one in force, where the query does not say it."""
-        assert plan.shedding is not None
-        assert plan.quality_fields is not None
         self._plan = plan
-        self._policy = plan.shedding
-        self._fields = plan.quality_fields
-        self._whole = whole
-        self._rate = rate if plan.shedding.rate is None else plan.shedding.rate
+        self._policy = policy
+        self._inner = inner
+        self._tuples = tuples
+        self._rate = rate if policy.rate is None else policy.rate
         self.counted = Counted()
 
-    def thinned(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
-        """Which windows hold more than their share for a function, and what it gets of them; None if there are none."""
-        if self._policy.by_chance or not self._rate:
-            return None
-
-        def chances(chosen: Int64Array) -> Float64Array:
-            own = known_keys.take(pa.array(answers.key[chosen]))
-            columns = [own.column(name) for name in own.schema.names if name]
-            return chances_of(self._policy.seed, keys.hashes(columns, len(chosen)), answers.window[chosen])
-
-        return thinned(held, answers.window, chances, self._rate)
-
-    def values(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
-    ) -> dict[str, pa.Array]:
-        """All aggregates of each window, scaled back, and how good they are; `known` are the decomposable ones.
-
-        Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others
-        come `later`: mostly those windows are few.
-        """
-        told, shed, states = self._told(known, later)
-        asked = Asked.of(told, shed, self._policy.by_chance, _of_all(states))
-        found = dict(known)
-        if self._plan.whole:
-            found = self._of_tuples(family, answers, known, told)
-            if self._policy.by_chance:
-                self._fit(family, answers, known, found, told)
-        if len(shed):
-            for output in self._plan.outputs:
-                self._scale(output, found, told, known, states, asked, shed)
-        self._count(told)
-        return {**found, "quality": told.column(self._fields, found)}
-
-    def quality(self, known: Mapping[str, pa.Array], later: Later, given: Int64Array | None = None) -> pa.Array:
-        """How good the answers of a user's function are, which was `given` so many tuples if not all that are kept."""
-        told, _, _ = self._told(known, later)
-        given = told.sampled if given is None else given
-        at = np.flatnonzero(given < told.size)
-        told = Told(at, told.exactly, np.full(len(at), np.nan), told.confidence, given, told.size)
-        self._count(told)
-        return told.column(self._fields, {})
-
-    def _told(self, known: Mapping[str, pa.Array], later: Later) -> tuple[Told, Int64Array, States]:
+    def _told(self, known: Mapping[str, pa.Array], later: Later) -> tuple[Estimates, Int64Array, States]:
         """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them.
 
         And which of them tuples were shed of, with their hidden states.
@@ -136,7 +93,77 @@ class ShedWindows:
                 kept[shed] -= missing
         exactly = EXACT if self._plan.whole else INCREMENTAL
         error = np.zeros(len(shed))  # as far as nothing is asked
-        return Told(shed, exactly, error, self._policy.confidence, kept, size), shed, states
+        return Estimates(shed, exactly, error, self._policy.confidence, kept, size), shed, states
+
+    def _count(self, told: Estimates) -> None:
+        known = told.error[np.isfinite(told.error)]
+        self.counted.approximate += len(told.approximate)
+        self.counted.exact += len(told.size) - len(told.approximate)
+        self.counted.error += float(known.sum())
+        self.counted.with_error += len(known)
+
+
+class ShedFunction(ShedLink):
+    """The link around a function of windows, or the pairs of a join: what they returned is of the tuples kept."""
+
+    def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples, rate: float = 0.0) -> None:
+        super().__init__(plan, policy, inner, tuples, rate)
+        assert plan.function is not None
+        if not plan.function.knows_weights and not policy.by_chance and self._rate:
+            tuples.cut = self._thinned
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        estimates: Estimates | None = None
+        for answered in self._inner.answer(windows):
+            if estimates is None:  # windows may be answered in several pieces
+                estimates = self._estimates(windows, answered.given)
+            yield replace(answered, estimates=estimates)
+
+    def _estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
+        """How good the answers are of a function that was `given` so many tuples, if not all that are kept."""
+        told, _, _ = self._told(windows.values, windows.later)
+        given = told.sampled if given is None else given
+        shed = np.flatnonzero(given < told.size)
+        told = Estimates(shed, told.exact_mode, np.full(len(shed), np.nan), told.confidence, given, told.size)
+        self._count(told)
+        return told
+
+    def _thinned(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
+        """Which windows hold more than their share for a function, and what it gets of them; None if there are none."""
+
+        def chances(chosen: Int64Array) -> Float64Array:
+            own = known_keys.take(pa.array(answers.key[chosen]))
+            columns = [own.column(name) for name in own.schema.names if name]
+            return chances_of(self._policy.seed, keys.hashes(columns, len(chosen)), answers.window[chosen])
+
+        return thinned(held, answers.window, chances, self._rate)
+
+
+class ShedAnswers(ShedLink):
+    """The link that scales aggregates back to all tuples.
+
+    Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others are
+    lazy: mostly those windows are few.
+    """
+
+    @cached_property
+    def _scaled(self) -> dict[str, Scaled | None]:
+        return {each.name: scaled_of(each.bound.aggregate, each.bound) for each in self._plan.outputs}
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        known = windows.values
+        told, shed, states = self._told(known, windows.later)
+        asked = Asked.of(told, shed, self._policy.by_chance, _of_all(states))
+        found = dict(known)
+        if self._plan.whole:
+            found = self._of_tuples(windows, told)
+            if self._policy.by_chance:
+                self._fit(windows.operator, windows.answers, known, found, told)
+        if len(shed):
+            for output in self._plan.outputs:
+                self._scale(output, found, told, known, states, asked, shed)
+        self._count(told)
+        yield Answered(windows, found, told)
 
     def _fit(
         self,
@@ -144,14 +171,14 @@ class ShedWindows:
         answers: Answers,
         known: Mapping[str, pa.Array],
         found: dict[str, pa.Array],
-        told: Told,
+        told: Estimates,
     ) -> None:
         """What the tuples themselves say, where they were kept whatever their group is: as of all that there were."""
         kept, stood_for = np.asarray(known[KEPT]), np.asarray(known[STOOD_FOR])
-        incomplete = marked(told.at, len(kept))
+        incomplete = marked(told.approximate, len(kept))
         # By chance all may have been kept, and each stands for itself alone.
         whole = np.flatnonzero(~incomplete & (stood_for > kept))
-        exact = self._whole.computed(family, answers.take(whole), _unweighed(family)) if len(whole) else {}
+        exact = self._tuples.computed(family, answers.take(whole), _unweighed(family)) if len(whole) else {}
         # Others stand for themselves alone, though tuples were shed beside them, or there are none.
         blind = incomplete & (stood_for <= kept) & (kept < told.size)
         for output in self._plan.outputs:
@@ -167,38 +194,37 @@ class ShedWindows:
                 silent = blind & (kept == 0)
                 found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
 
-    def _of_tuples(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], told: Told
-    ) -> dict[str, pa.Array]:
+    def _of_tuples(self, windows: ClosedWindows, told: Estimates) -> dict[str, pa.Array]:
         """With what needs the tuples themselves: all that were kept, or samples of those."""
-        judging = _judging(family, self._policy.confidence)
-        if self._whole.approximate is None:
-            found = {**known, **self._whole.computed(family, answers, {**holistic(family), **judging})}
+        judging = _judging(windows.operator, self._policy.confidence)
+        (answered,) = self._inner.answer(replace(windows, later=Later(), also=judging))
+        found = dict(answered.values)
+        if answered.estimates is None:
             for name in judging:
                 _judge(told, name.removeprefix(_JUDGED), found.pop(name))
             return found
-        found = self._whole.approximate.values(family, answers, known, Later())
-        incomplete = told.at
-        sampled = _judge_samples(told, found.pop("quality"))
+        incomplete = told.approximate
+        sampled = _add_samples(told, answered.estimates, found)
         rest = incomplete[~sampled[incomplete]]
         if len(rest):
-            for name, of_rest in self._whole.computed(family, answers.take(rest), judging).items():
+            judged = self._tuples.computed(windows.operator, windows.answers.take(rest), judging)
+            for name, of_rest in judged.items():
                 output = name.removeprefix(_JUDGED)
                 _judge(told, output, _scattered(of_rest, rest, told, output))
-        return found
+        return {name: values for name, values in found.items() if name not in judging}
 
     def _scale(
         self,
         output: Output,
         found: dict[str, pa.Array],
-        told: Told,
+        told: Estimates,
         known: Mapping[str, pa.Array],
         states: States,
         asked: Asked,
         shed: Int64Array,
     ) -> None:
         """One of the decomposable aggregates is scaled back, by the hidden `states` of windows that were shed."""
-        scaled = self._plan.scaled[output.name]
+        scaled = self._scaled[output.name]
         if scaled is None:
             return
         if scaled.is_known:
@@ -216,15 +242,8 @@ class ShedWindows:
             found[output.name] = _corrected(found[output.name], shed, interval.value, of_kept, output)
         tell_interval(told, output.name, interval, shed, found[output.name])
 
-    def _count(self, told: Told) -> None:
-        known = told.error[np.isfinite(told.error)]
-        self.counted.approximate += len(told.at)
-        self.counted.exact += len(told.size) - len(told.at)
-        self.counted.error += float(known.sum())
-        self.counted.with_error += len(known)
 
-
-def tell_interval(told: Told, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
+def tell_interval(told: Estimates, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
     """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
     if interval is None:
         told.low[name] = told.high[name] = None
@@ -245,7 +264,7 @@ def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
     return placed(exact.to_numpy().copy(), shed, side)
 
 
-def _of_all(states: States) -> Estimates | None:
+def _of_all(states: States) -> Weights | None:
     """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
     return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
 
@@ -297,13 +316,13 @@ def _missed(whole: Mode | TopK, confidence: float, held: Held) -> pa.Array:
     return pa.StructArray.from_arrays([unknown, unknown, pa.array(error)], names=_JUDGEMENT)
 
 
-def _judge(told: Told, name: str, judged: pa.Array) -> None:
+def _judge(told: Estimates, name: str, judged: pa.Array) -> None:
     told.low[name], told.high[name] = judged.field("low"), judged.field("high")
-    error = np.asarray(judged.field("error").fill_null(np.nan))[told.at]
+    error = np.asarray(judged.field("error").fill_null(np.nan))[told.approximate]
     told.may_be_off(np.where(np.isfinite(error), error, np.nan))
 
 
-def _scattered(judged: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Array:
+def _scattered(judged: pa.Array, at: Int64Array, told: Estimates, name: str) -> pa.Array:
     """What is to be thought of some windows, among those of all."""
     count = len(told.size)
     place = np.arange(count)
@@ -317,16 +336,18 @@ def _scattered(judged: pa.Array, at: Int64Array, told: Told, name: str) -> pa.Ar
     return pa.StructArray.from_arrays(columns, names=judged.type.names)
 
 
-def _judge_samples(told: Told, quality: pa.Array) -> BoolArray:
+def _add_samples(told: Estimates, samples: Estimates, found: Mapping[str, pa.Array]) -> BoolArray:
     """What samples of kept tuples say, and which windows were answered from those."""
-    sampled = np.asarray(pc.equal(quality.field("mode"), APPROXIMATE))
+    sampled = marked(samples.approximate, len(told.size))
     error = np.full(len(sampled), np.nan)
-    error[told.at] = told.error
-    told.at = np.flatnonzero(marked(told.at, len(sampled)) | sampled)
-    told.error = np.where(sampled, np.asarray(quality.field("error")), error)[told.at]
-    told.sampled = np.where(sampled, np.asarray(quality.field("sampled")), told.sampled)
-    for name in [] if quality.type.get_field_index("low") < 0 else quality.field("low").type.names:
-        told.low[name], told.high[name] = (quality.field(side).field(name) for side in ("low", "high"))
+    error[told.approximate] = told.error
+    error[samples.approximate] = samples.error
+    told.approximate = np.flatnonzero(marked(told.approximate, len(sampled)) | sampled)
+    told.error = error[told.approximate]
+    told.sampled = np.where(sampled, samples.sampled, told.sampled)
+    for name in samples.low:
+        if name in found and is_bounded(found[name].type):
+            told.low[name], told.high[name] = samples.sides(name, found[name])
     return sampled
 
 

@@ -6,16 +6,13 @@ Within a batch of Spark all results are there before the first is told, so that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import stable_order
-from muntin.features.ranking.order import bounds, models, tie_order
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
+from muntin.engine.plan import Plan
+from muntin.engine.result_rows import bounds, models, tie_order
 
 
 def in_window_order(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

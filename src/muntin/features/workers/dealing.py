@@ -7,20 +7,19 @@ these windows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array
+from muntin.engine.operators.operator import Family
 from muntin.engine.operators.time import TimeFamily
-from muntin.panes.table import Leaves, PaneTable, arranged, compacted
+from muntin.panes.table import Layout, Leaves, PaneTable, arranged, compacted
 from muntin.windows import PaneWindow, TimeWindow, Window
 from muntin.windows.model import ForwardContext, Ids, Parameters
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -171,47 +170,37 @@ class Worker:
         return self.dealing.is_first(self.number, times, tuples)
 
 
-def plan_of_worker(plan: Plan, number: int) -> Plan:
-    """The query as one worker has it: with its own windows."""
-    dealing = plan.dealing
-    assert dealing is not None, "only active workers have windows of their own"
-    deal = dealing.deal(number)
-    windows = tuple(_dealt(window, deal) for window in plan.windows)
-    families = tuple(
-        replace(family, windows=tuple((index, windows[index]) for index, _ in family.windows))
-        if isinstance(family, TimeFamily)
-        else family
-        for family in plan.families
+def dealt_operators(operators: Sequence[Family], deal: Deal) -> tuple[Family, ...]:
+    """The operators as one worker has them: with its own windows, or its share of those without a number."""
+    return tuple(
+        replace(operator, windows=tuple((index, _dealt(window, deal)) for index, window in operator.windows))
+        if isinstance(operator, TimeFamily)
+        else replace(operator, share=deal)
+        for operator in operators
     )
-    return replace(plan, windows=windows, families=families, worker=Worker(number, dealing))
 
 
 def _dealt(window: Window, deal: Deal) -> Window:
     return DealtWindow.of(window, deal) if isinstance(window, PaneWindow) else window
 
 
-def deal_out(plan: Plan, table: PaneTable) -> dict[int, PaneTable]:
-    """What each worker gets of a table of the pane stage: every pane that one of its windows holds, and no other."""
-    dealing = plan.dealing
-    assert dealing is not None, "only active workers are dealt panes"
+def deal_out(dealing: Dealing, layout: Layout, table: PaneTable) -> dict[int, PaneTable]:
+    """What each worker gets of a table of the map stage: every pane that one of its windows holds, and no other."""
     shares = {}
     for worker in range(dealing.workers):
         kept = [dealing.of_panes(worker, leaves.time) for leaves in table.leaves]
         tuples = None if table.tuples is None else dealing.of_tuples(worker, table.tuples.time)
         share = table.filter(kept, tuples)
         if share.size:
-            shares[worker] = compacted(plan.layout, share, slack=0)
+            shares[worker] = compacted(layout, share, slack=0)
     return shares
 
 
-def in_private_panes(plan: Plan, table: PaneTable) -> PaneTable:
+def in_private_panes(operator: TimeFamily, table: PaneTable) -> PaneTable:
     """What a worker received, with its panes joined to those of the worker: the widest that its windows are made of."""
-    family = plan.over_time
-    if plan.worker is None or family is None:
-        return table
     leaves = list(table.leaves)
-    for index, leaf_set in enumerate(family.leaf_sets, family.first_set):
+    for index, leaf_set in enumerate(operator.leaf_sets, operator.first_set):
         if not leaf_set.per_tuple and len(leaves[index]):
             each = leaves[index]
-            leaves[index] = arranged(leaf_set, Leaves(each.key, family.grid.starts(each.time), each.state))
+            leaves[index] = arranged(leaf_set, Leaves(each.key, operator.grid.starts(each.time), each.state))
     return replace(table, leaves=tuple(leaves))

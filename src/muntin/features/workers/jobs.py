@@ -7,27 +7,26 @@ holds is a copy, so that the emitter may drop or compress a chunk while others s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array, expand, run_starts
-from muntin.engine.contents import Part, WholeWindows
+from muntin.engine.answers import closed_windows, rendered
+from muntin.engine.batch import ShardBatch
+from muntin.engine.contents import Part, ShardTuples
+from muntin.engine.emitted import Emitted, Results
+from muntin.engine.features import ShardFeature
 from muntin.engine.operators.operator import Answers, Closing, Family
-from muntin.features.ranking.order import best
-from muntin.features.shedding.windows import ShedWindows
+from muntin.engine.plan import Plan
+from muntin.engine.shard import chain
 from muntin.holistic.contents import Held
 from muntin.panes.packed import PLAIN, Kind, read_batches, read_table, seal, unseal, write_batch, write_table
-from muntin.panes.table import Leaves, PaneTable
+from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
-from muntin.panes.watermarks import Marks
-
-if TYPE_CHECKING:
-    from muntin.plan import Plan
 
 _FAMILY = b"muntin.family"
 
@@ -55,7 +54,7 @@ class Job:
         return seal(Kind.JOB, sink.getvalue().to_pybytes())
 
     @classmethod
-    def unpack(cls, plan: Plan, packed: bytes) -> Job:
+    def unpack(cls, layout: Layout, packed: bytes) -> Job:
         answers, *table = read_batches(_aligned(unseal(Kind.JOB, packed)))
         columns = {
             name: column.to_numpy(zero_copy_only=False)
@@ -66,9 +65,7 @@ class Job:
             for name in ("leaves", "tuples")
         }
         found = Answers(**columns, tuples=pairs["tuples"])
-        return cls(
-            int(answers.schema.metadata[_FAMILY]), Closing(found, pairs["leaves"]), read_table(plan.layout, table)
-        )
+        return cls(int(answers.schema.metadata[_FAMILY]), Closing(found, pairs["leaves"]), read_table(layout, table))
 
 
 def _aligned(body: memoryview) -> memoryview:
@@ -85,30 +82,30 @@ def _columns(closing: Closing) -> Iterator[tuple[str, Int64Array | None]]:
         yield f"{name}_end", None if edges is None else edges[1]
 
 
-def window_jobs(plan: Plan, table: PaneTable, closed: Marks, now: Marks, whole: WholeWindows | None) -> Iterator[Job]:
+def window_jobs(batch: ShardBatch, tasks: int) -> Iterator[Job]:
     """The emitter: all windows that close with this batch, as jobs of about the same cost."""
-    jobs = 0
-    for number, family in enumerate(plan.families):
-        after, until = family.mark(closed), family.mark(now)
-        if until > after:
-            for closing in family.closing(plan, table, after, until, numbered=plan.whole):
-                for part in _parts(plan, family, table, closing, whole):
-                    runs = list(part.runs(plan.workers.tasks))
-                    yield from (Job(number, *part.job(plan, chosen), jobs + turn) for chosen, turn in runs)
-                    jobs += len(runs)
+    plan, jobs = batch.plan, 0
+    if batch.ingested is None:
+        return
+    assert batch.tuples is not None
+    table = batch.ingested.table
+    for operator, after, until in batch.closing:
+        number = plan.operators.index(operator)
+        for closing in operator.reader(table).closing(after, until, plan.whole):
+            for part in _parts(operator, table, closing, batch.tuples if plan.whole else None):
+                runs = list(part.runs(tasks))
+                yield from (Job(number, *part.job(plan.layout, chosen), jobs + turn) for chosen, turn in runs)
+                jobs += len(runs)
 
 
-def _parts(
-    plan: Plan, family: Family, table: PaneTable, closing: Closing, whole: WholeWindows | None
-) -> Iterator[_Windows]:
+def _parts(family: Family, table: PaneTable, closing: Closing, tuples: ShardTuples | None) -> Iterator[_Windows]:
     """The windows with their tuples, if they need any: as many at a time as memory allows."""
     if not len(closing.answers.key):
         return
-    if not plan.whole:
+    if tuples is None:
         yield _Windows(family, table, closing, None)
         return
-    assert whole is not None, "tuples are kept"
-    for _, parts in groupby(whole.parts(family, closing.answers), key=lambda part: id(part.held.tuples)):
+    for _, parts in groupby(tuples.parts(family, closing.answers), key=lambda part: id(part.held.tuples)):
         # Windows of all models over the same tuples: so they stay in one order.
         answers, held = zip(*((part.answers, part.held) for part in parts), strict=True)
         begin, end = (np.concatenate([getattr(each, edge) for each in held]) for edge in ("begin", "end"))
@@ -135,11 +132,11 @@ class _Windows:
         turns = np.argsort(np.argsort(-np.add.reduceat(cost, starts), kind="stable"))
         yield from zip(np.split(order, starts[1:]), turns.tolist(), strict=True)
 
-    def job(self, plan: Plan, chosen: Int64Array) -> tuple[Closing, PaneTable]:
+    def job(self, layout: Layout, chosen: Int64Array) -> tuple[Closing, PaneTable]:
         """Some of the windows and what they need, with codes of keys and places of their own."""
         closing = self.closing.take(chosen)
         keys, key = np.unique(closing.answers.key, return_inverse=True)
-        leaves = [leaf_set.empty() for leaf_set in plan.layout.leaf_sets]
+        leaves = [leaf_set.empty() for leaf_set in layout.leaf_sets]
         of_leaves = None
         if any(output.bound.whole is None for output in self.family.outputs):
             for place, (begin, end) in enumerate(self.family.leaf_ranges(self.table, closing)):
@@ -147,7 +144,7 @@ class _Windows:
                 of_leaves = hull.moved(begin, end)
                 own = self.family.own(self.table)[place].take(hull.places)
                 leaves[self.family.first_set + place] = Leaves(hull.key, own.time, own.state)
-        tuples, of_tuples = plan.layout.no_tuples(), None
+        tuples, of_tuples = layout.no_tuples(), None
         if self.held is not None:
             begin, end = self.held.begin[chosen], self.held.end[chosen]
             hull = _Hull(key, len(keys), begin, end)
@@ -187,36 +184,41 @@ def _taken(tuples: Tuples, hull: _Hull) -> Tuples:
     return tuples.take(places)
 
 
-class JobWindows(WholeWindows):
+class JobTuples(ShardTuples):
     """The tuples of a job, which are in order and know their windows."""
 
     def __init__(self, plan: Plan, table: PaneTable) -> None:
-        super().__init__(plan, table, table.tuples, settled=0)
+        super().__init__(plan.schema, plan.layout, plan.operators, table, table.tuples, settled=0)
 
     def parts(self, family: Family, answers: Answers) -> Iterator[Part]:
         assert answers.tuples is not None, "a job knows where its tuples are"
         begin, end = answers.tuples
         for model in np.unique(answers.model):
-            at = np.flatnonzero(answers.model == model)
-            yield Part(at, Held(self._memory, begin[at], end[at]))
+            positions = np.flatnonzero(answers.model == model)
+            yield Part(positions, Held(self._memory, begin[positions], end[positions]))
 
 
 def done(plan: Plan, packed: bytes) -> Iterator[pa.RecordBatch]:
     """The worker: the results of a job, in window order."""
-    job = Job.unpack(plan, packed)
-    whole = None
-    if plan.whole or plan.shedding is not None:
-        whole = JobWindows(plan, job.table)
-        if plan.shedding is not None:
-            whole.shed = ShedWindows(plan, whole)
-    for batch in plan.families[job.family].told(plan, job.table, job.closing, whole):
-        yield best(plan, batch)
+    job = Job.unpack(plan.layout, packed)
+    features = [part for each in reversed(plan.features) if (part := each.on_job(plan)) is not None]
+    emitted: Iterator[Emitted] = _results(plan, job, features)
+    for feature in features:
+        emitted = feature.emit(emitted, None)
+    yield from (each.rows for each in emitted if isinstance(each, Results))
 
 
-def computed(plan: Plan, told: Iterable[pa.RecordBatch | Job]) -> Iterator[pa.RecordBatch]:
+def _results(plan: Plan, job: Job, features: Sequence[ShardFeature]) -> Iterator[Emitted]:
+    operator, link = plan.operators[job.family], chain(plan, JobTuples(plan, job.table), features)
+    for combined in operator.reader(job.table).combined(job.closing):
+        for answered in link.answer(closed_windows(operator, combined)):
+            yield Results(rendered(plan.schema, job.table, answered), answered.windows)
+
+
+def computed(plan: Plan, emitted: Iterable[Emitted]) -> Iterator[pa.RecordBatch]:
     """Results, those of jobs among them, where there is nobody to hand them to."""
-    for each in told:
-        if isinstance(each, Job):
-            yield from done(plan, each.pack())
+    for each in emitted:
+        if isinstance(each, Results):
+            yield each.rows
         else:
-            yield each
+            yield from done(plan, each.pack())

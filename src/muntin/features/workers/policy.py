@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from muntin.checks import flag, one_of, whole_number
+from muntin.engine.features import WORKERS, Option
+from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.windows import PaneWindow
+from muntin.written import call
 
 Model = Literal["keyed", "active", "agnostic"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
@@ -16,8 +21,11 @@ MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(Option):
     """`.parallel(...)`, checked."""
+
+    name = "parallel"
+    order = WORKERS
 
     model: Wish
     workers: int | None
@@ -46,10 +54,35 @@ class Parallel:
         flag(skewed, "skewed")
         return cls(model, workers, batch, ordered, keys, skewed)
 
+    @property
+    def written(self) -> str:
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        return call(".parallel", self.model, **{name: value for name, value in given.items() if value})
+
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        from muntin.features.workers.choice import check
+
+        check(self, draft.windows, approximate=any(option.name == "approximate" for option in draft.options))
+
+    def resolved(self, plan: Plan, cores: Callable[[], int]) -> Workers:
+        from muntin.features.workers.choice import choose
+
+        return choose(
+            self,
+            plan.windows,
+            keyed=bool(plan.keys),
+            incremental=not plan.keeps_chunks,
+            approximate=any(feature.name == "approximate" for feature in plan.features),
+            cores=cores(),
+        )
+
 
 @dataclass(frozen=True)
-class Workers:
+class Workers(Option):
     """How a query is spread."""
+
+    name = "parallel"
+    order = WORKERS
 
     model: Model = "keyed"
     count: int | None = None
@@ -61,6 +94,39 @@ class Workers:
     ordered: bool = False
     """Whether the results of a batch are put in one order."""
     why: str = ""
+
+    def partitions(self, streaming: bool, of_session: int) -> tuple[int, int] | None:
+        if self.count is None:
+            return None
+        if not streaming:
+            return self.count, self.count
+        # A stream has the partitions of its state. Emitters are as many as shards ever are: it is the tasks behind
+        # them that are counted.
+        return of_session, of_session if self.model == "agnostic" else self.count
+
+    def plan(self, draft: Draft) -> Draft:
+        from muntin.features.workers.feature import with_workers
+
+        return with_workers(draft, self)
+
+    def explained(self, plan: Plan) -> list[str]:
+        count = f"{self.count} worker{'s' * (self.count != 1)}"
+        lines = [f"Workers: {self.model}, {count}; {self.why}."]
+        if self.model == "active":
+            whose = "Window i belongs to worker i mod n"
+            if self.batch > 1:
+                whose = f"Windows are dealt out {self.batch:,} consecutive ones at a time"
+            lines.append(f"  {whose}; panes go to the workers whose windows hold them, and to no other.")
+            if not all(isinstance(window, PaneWindow) for window in plan.windows):
+                lines.append("  Tuples that are to be numbered, or to make a session, go to all of them.")
+        elif self.model == "agnostic":
+            lines.append(
+                f"  Windows that are complete become jobs, runs of consecutive windows with their chunks; up to "
+                f"{self.tasks} tasks compute them, each as soon as a core is free."
+            )
+        if self.ordered:
+            lines.append("  Results of a batch are put in one order, by one task.")
+        return lines
 
 
 KEYED = Workers()

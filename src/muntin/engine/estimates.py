@@ -1,4 +1,8 @@
-"""The column `quality`: in which way a window was answered, how far off that may be, and from how much."""
+"""Estimates of windows: how each was answered, how far off that may be, from how many tuples; and the column `quality`.
+
+Answers are a chain of links, and this is what they hand to each other beside the values. The column is rendered once,
+when the last link is through.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
-from muntin.features.sampling.estimated import Estimate
+from muntin.engine.metrics import Metric
 from muntin.partials import values
 from muntin.partials.values import is_number, nan_as_null, of_type
 
@@ -20,26 +24,17 @@ MANY = 1 << 14
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Estimates for all windows, and what is to be thought of them."""
-
-    estimates: Mapping[str, Estimate]
-    error: Float64Array
-    """Of the window that each answer belongs to: the groups' errors combined, and the worst of the aggregates."""
-    good: BoolArray
-    """Whether that is within what the user allows."""
-    sampled: Int64Array
-    approximate: BoolArray
-    """Whether it is good, and not all there is."""
-
-
 def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
     """Intervals are there for numbers, and for lists of them."""
     sides = pa.struct([(name, _side(kind)) for name, kind in outputs.items() if _side(kind) is not None])
     fields = [("mode", pa.string()), ("error", pa.float64()), ("confidence", pa.float64())]
     fields += [("low", sides), ("high", sides)] if sides.num_fields else []
     return pa.struct([*fields, ("sampled", pa.int64()), ("size", pa.int64())])
+
+
+def is_bounded(kind: pa.DataType) -> bool:
+    """Whether answers of a type have intervals."""
+    return _side(kind) is not None
 
 
 def _side(kind: pa.DataType) -> pa.DataType | None:
@@ -64,67 +59,93 @@ class QualityFields:
 
 
 @dataclass
-class Told:
-    """How good answers are, window by window, as far as it has been found out."""
+class Estimates:
+    """How good the answers of some windows are, window by window."""
 
-    at: Int64Array
-    """Which of them are approximate, in order."""
-    exactly: str
-    """The mode of the others."""
+    approximate: Int64Array
+    """The positions of the approximate windows, in order."""
+    exact_mode: str
+    """The mode of all other windows."""
     error: Float64Array
-    """Of those that are approximate: the largest of their aggregates' errors; NaN where nobody can tell one of them."""
+    """Of the approximate windows: the largest error of their aggregates; NaN where one of them is unknown."""
     confidence: float
     sampled: Int64Array
-    """Of how many tuples each is; those that are exact are of all."""
+    """How many tuples each window was answered from: all of them where it is exact."""
     size: Int64Array
+    """How many tuples each window received."""
     low: dict[str, pa.Array | None] = field(default_factory=dict)
     high: dict[str, pa.Array | None] = field(default_factory=dict)
-    """The intervals of aggregates that are estimates, None where nobody can tell; the others are what they are."""
+    """The intervals of estimated aggregates; None where none is known. Exact aggregates have no entry."""
     complete: set[str] = field(default_factory=set)
-    """Those of them whose intervals are told of exact answers, too: there both sides are the answers."""
+    """The estimated aggregates whose intervals cover exact windows, too: there both sides equal the answer."""
 
     @classmethod
-    def all_exact(cls, size: Int64Array, mode: str) -> Told:
+    def all_exact(cls, size: Int64Array, mode: str) -> Estimates:
         return cls(np.zeros(0, dtype=np.int64), mode, np.zeros(0), 1.0, size, size)
 
-    @classmethod
-    def from_samples(cls, size: Int64Array, judged: Judged, confidence: float) -> Told:
-        low = {name: estimate.low for name, estimate in judged.estimates.items()}
-        high = {name: estimate.high for name, estimate in judged.estimates.items()}
-        at, sampled = np.flatnonzero(judged.approximate), judged.sampled
-        if len(at) < len(size):
-            sampled = np.where(judged.approximate, sampled, size)
-        return cls(at, EXACT, judged.error[at], confidence, sampled, size, low, high)
-
     def may_be_off(self, error: Float64Array, windows: Int64Array | None = None) -> None:
-        """Where the error of another aggregate is larger, that; it is of some of the approximate ones, or of all.
+        """Raise the errors to those of another aggregate, for some of the approximate windows or for all of them.
 
-        One that nobody can tell, NaN, is larger than any other.
+        An unknown error, NaN, wins over every other.
         """
-        if windows is None or len(windows) == len(self.at):
+        if windows is None or len(windows) == len(self.approximate):
             self.error = np.maximum(self.error, error)
         else:
-            places = np.searchsorted(self.at, windows)
+            places = np.searchsorted(self.approximate, windows)
             self.error[places] = np.maximum(self.error[places], error)
 
     def forget(self, name: str, windows: BoolArray) -> None:
-        """Of an aggregate, what is known of these approximate windows: it would be wrong."""
+        """Drop the interval of an aggregate in these approximate windows; their error becomes unknown."""
         for sides in (self.low, self.high):
             side = sides.get(name)
             if side is not None:
                 sides[name] = picked(pa.nulls(len(windows), side.type), side, windows)
         self.may_be_off(np.full(int(windows.sum()), np.nan), np.flatnonzero(windows))
 
+    def among(self, positions: Int64Array, size: Int64Array) -> Estimates:
+        """The same windows at these positions among others, all of which are exact."""
+        sampled = size.copy()
+        sampled[positions] = self.sampled
+        places = np.full(len(size), -1)
+        places[positions] = np.arange(len(positions))
+        spread = pa.array(places, mask=places < 0)
+        low, high = (
+            {name: None if side is None else side.take(spread) for name, side in sides.items()}
+            for sides in (self.low, self.high)
+        )
+        return Estimates(
+            positions[self.approximate],
+            self.exact_mode,
+            self.error,
+            self.confidence,
+            sampled,
+            size,
+            low,
+            high,
+            set(self.complete),
+        )
+
+    def sides(self, name: str, answers: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The interval of an estimated aggregate in every window; both sides equal the answer where it is exact."""
+        kind = _side(answers.type)
+        assert kind is not None, "there are intervals for numbers, and for lists of them"
+        approximate = marked(self.approximate, len(self.size))
+        low, high = (
+            picked(_bound(sides[name], len(self.size), kind), of_type(answers, kind), approximate)
+            for sides in (self.low, self.high)
+        )
+        return low, high
+
     def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`; `found` are the answers."""
-        at, length, count = self.at, len(self.size), len(self.at)
+        at, length, count = self.approximate, len(self.size), len(self.approximate)
         if not count:
-            mode, error, confidence = (_repeated(each, length) for each in (self.exactly, 0.0, 1.0))
+            mode, error, confidence = (_repeated(each, length) for each in (self.exact_mode, 0.0, 1.0))
         elif count == length:
             mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
             error = nan_as_null(self.error)
         else:
-            mode = _modes(self.exactly, at, length)
+            mode = _modes(self.exact_mode, at, length)
             error = placed(np.zeros(length), at, self.error)
             confidence = pa.array(written(np.ones(length), at, self.confidence))
         sampled, size = pa.array(self.sampled), pa.array(self.size)
@@ -146,8 +167,10 @@ class Told:
         for each in fields:
             if each.name in bounds:
                 bound = _bound(bounds[each.name], len(self.size), each.type)
-                if len(self.at) < len(self.size) and each.name not in self.complete:
-                    bound = picked(bound, of_type(found[each.name], each.type), marked(self.at, len(self.size)))
+                if len(self.approximate) < len(self.size) and each.name not in self.complete:
+                    bound = picked(
+                        bound, of_type(found[each.name], each.type), marked(self.approximate, len(self.size))
+                    )
                 columns.append(bound)
             else:
                 columns.append(of_type(found[each.name], each.type))
@@ -234,3 +257,14 @@ def patched(array: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
         numbers[at] = np.asarray(others)
         return pa.array(numbers, array.type)
     return pc.replace_with_mask(array, pa.array(marked(at, len(array))), others)
+
+
+ESTIMATE_METRICS = (
+    Metric(
+        "exact_windows",
+        "Windows of keys that had to be answered from all their tuples, in a query whose answers may be estimates.",
+        counter=True,
+    ),
+    Metric("approximate_windows", "Those that were answered from a sample, or from what was kept.", counter=True),
+)
+"""What every feature reports that makes estimates."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from muntin.description import Description, of_tuples
-from muntin.joins.names import PREFIX
+from muntin.engine.description import PAIRS, Description, of_tuples
+from muntin.engine.hidden import PREFIX
 from muntin.written import call
 
 _SPARK_TYPES = {
@@ -40,9 +40,7 @@ def changes(old: Description, new: Description) -> list[str]:
         *_types(old, new),
         *_aggregates(old, new),
         *_applied(old, new),
-        *_approximation(old["approximate"], new["approximate"]),
-        *_shedding(old["shed"], new["shed"]),
-        *_workers(old["active"], new["active"]),
+        *_features(old, new),
     ]
     return found or [*_order(old, new)] or [*_rest(old, new)]
 
@@ -162,33 +160,46 @@ def _applied(old: Description, new: Description) -> Iterator[str]:
     if before != after and old["tuples"] != new["tuples"]:
         yield _from_to("what is computed:", before or "aggregates", after or "aggregates")
     elif before == after and before is not None:
-        reader = "joined rows:" if after == "pairs" else "the function:"
+        reader = "joined rows:" if after == PAIRS else "the function:"
         for name in _unmatched(was["columns"], now["columns"]):
             yield f"{reader} column {name!r} removed" if not name.startswith(PREFIX) else f"{reader} a filter removed"
         for name in _unmatched(now["columns"], was["columns"]):
             yield f"{reader} new column {name!r}" if not name.startswith(PREFIX) else f"{reader} a new filter"
 
 
-def _approximation(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[str]:
-    if (old is None) != (new is None):
-        yield f"{(new or old or {})['written']} {'removed' if new is None else 'added'}"
-    elif old is not None and new is not None and old["seed"] != new["seed"]:
-        yield _from_to("seed of approximate()", old["seed"], new["seed"])
+_COMPARED = {"approximate": ("seed",), "shed": ("method",), "active": ("batch",)}
+"""What the meaning of the state depends on, of the features that Muntin comes with; of others, all that they say."""
+_CALLS = {"active": "parallel"}
 
 
-def _shedding(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[str]:
-    if (old is None) != (new is None):
-        yield f"{(new or old or {})['written']} {'removed' if new is None else 'added'}"
-    elif old is not None and new is not None and old["method"] != new["method"]:
-        yield _from_to("method of shed()", repr(old["method"]), repr(new["method"]))
+def _features(old: Description, new: Description) -> Iterator[str]:
+    """What features say of themselves. The parts that every query has are no mappings with these names."""
+    names = {name for each in (old, new) for name, part in each.items() if isinstance(part, dict) or part is None}
+    for name in sorted(names - {"applied", "types"}, key=_place):
+        was, now = old.get(name), new.get(name)
+        if not was and not now:
+            continue
+        call = f"{_CALLS.get(name, name)}()"
+        if not was or not now:
+            yield _added_or_removed(name, call, was, now)
+            continue
+        for part in _COMPARED.get(name, sorted({*was, *now} - {"written"})):
+            if was.get(part) != now.get(part):
+                values = (repr(each.get(part)) if name == "shed" else each.get(part) for each in (was, now))
+                yield _from_to(f"{part} of {call}", *values)
 
 
-def _workers(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[str]:
-    if (old is None) != (new is None):
-        names = ["not active" if each is None else "active" for each in (old, new)]
-        yield _from_to("worker model of parallel()", *names)
-    elif old is not None and new is not None and old["batch"] != new["batch"]:
-        yield _from_to("batch of parallel()", old["batch"], new["batch"])
+def _place(name: str) -> tuple[int, str]:
+    known = [*_COMPARED]
+    return (known.index(name) if name in known else len(known)), name
+
+
+def _added_or_removed(name: str, call: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    if name == "active":
+        models = ["active" if each else "not active" for each in (was, now)]
+        return _from_to(f"worker model of {call}", *models)
+    written = (now or was or {}).get("written", call)
+    return f"{written} {'added' if now else 'removed'}"
 
 
 def _order(old: Description, new: Description) -> Iterator[str]:
@@ -202,7 +213,7 @@ def _order(old: Description, new: Description) -> Iterator[str]:
 def _rest(old: Description, new: Description) -> Iterator[str]:
     """What is left, where it follows from settings that seldom change the state."""
     for policy in ("approximate", "shed"):
-        written = [None if each[policy] is None else each[policy]["written"] for each in (old, new)]
+        written = [(each.get(policy) or {}).get("written") for each in (old, new)]
         if written[0] != written[1]:
             yield _from_to("", *written)
     columns = [[name for name in each["types"] if not name.startswith(PREFIX)] for each in (old, new)]

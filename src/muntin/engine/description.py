@@ -9,39 +9,35 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from muntin.fingerprint import digest, kept
-from muntin.holistic.applied import Applied
-from muntin.joins.names import PREFIX
-from muntin.joins.names import TIME as TIME_OF_PAIRS
-from muntin.shown import approximate_shown, shed_shown
+from muntin.engine.fingerprint import digest, kept
+from muntin.engine.hidden import PREFIX
 
 if TYPE_CHECKING:
     from muntin.aggregates.aggregate import Bound
-    from muntin.plan import Plan
+    from muntin.engine.plan import Plan
     from muntin.windows import Window
 
 VERSION = 1
+PAIRS = "pairs"
+"""What is computed of windows where it is the pairs of a join."""
 Description: TypeAlias = dict[str, Any]
 
 
 def description(plan: Plan) -> Description:
-    return {
+    applied = _applied(plan)
+    own = {
         "version": VERSION,
-        "join": plan.time == TIME_OF_PAIRS,
+        "join": any(feature.name == "join" for feature in plan.features) or (applied or {}).get("what") == PAIRS,
         "time": plan.time,
-        "windows": [_window(window) for window in plan.windows],
+        "windows": [_window(window) for window in plan.own_windows],
         "keys": list(plan.keys),
         "types": {name: str(kind) for name, kind in sorted(plan.types.items())},
         "aggregates": [_aggregate(output.name, output.bound) for output in plan.outputs],
         "partials": [[digest(kept(partial)) for partial in each.partials] for each in plan.layout.leaf_sets],
         "tuples": list(plan.layout.tuples.names) if plan.layout.whole and plan.layout.tuples is not None else [],
-        "applied": _applied(plan),
-        "approximate": _approximation(plan),
-        "shed": None
-        if plan.shedding is None
-        else {"method": plan.shedding.method, "written": shed_shown(plan.shedding)},
-        "active": None if plan.worker is None else {"batch": plan.worker.dealing.batch},
+        "applied": applied,
     }
+    return own | {feature.name: described for feature in plan.features if (described := feature.described())}
 
 
 def encode(described: Description) -> bytes:
@@ -71,16 +67,8 @@ def of_tuples(column: str) -> str:
     return f"tuples with {column}"
 
 
-def _applied(plan: Plan) -> dict[str, object] | None:
-    if plan.applied is None:
+def _applied(plan: Plan) -> dict[str, Any] | None:
+    if plan.function is None:
         return None
-    what = "a function of whole windows" if isinstance(plan.applied, Applied) else "pairs"
-    return {"what": what, "columns": sorted({*plan.applied.columns} - {*plan.keys, plan.time})}
-
-
-def _approximation(plan: Plan) -> dict[str, object] | None:
-    if plan.sampling is None:
-        return None
-    policy = plan.sampling.policy
-    samples = [list(spec.columns) for spec in plan.sampling.specs]
-    return {"seed": policy.seed, "samples": samples, "written": approximate_shown(policy)}
+    columns = sorted({*plan.function.columns} - {*plan.keys, plan.time})
+    return {**plan.function.described(), "columns": columns}

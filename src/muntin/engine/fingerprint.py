@@ -13,22 +13,22 @@ from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.partial import Partial
 
 if TYPE_CHECKING:
-    from muntin.plan import Plan
+    from muntin.engine.plan import Plan
 
 
 def fingerprint(plan: Plan) -> str:
     layout = [[kept(partial) for partial in each.partials] for each in plan.layout.leaf_sets]
     parts: tuple[object, ...] = (
         plan.time,
-        [replace(window, name=None) for window in plan.windows],
+        [replace(window, name=None) for window in plan.own_windows],
         plan.keys,
         sorted((k, str(v)) for k, v in plan.types.items()),
         layout,
     )
     if plan.layout.whole and plan.layout.tuples is not None:
         parts += (plan.layout.tuples.names,)
-    if plan.sampling is not None:
-        parts += (plan.sampling.policy.seed, [spec.columns for spec in plan.sampling.specs])
+    for feature in plan.features:
+        parts += feature.identity()
     return digest(canonical(parts))
 
 

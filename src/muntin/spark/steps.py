@@ -1,19 +1,18 @@
-"""Worker models on Spark: who computes window jobs, and who puts results in order."""
+"""What happens to results behind the shards, on Spark: jobs are spread over tasks, and results of all shards meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from muntin.features.workers.collector import in_window_order
-from muntin.features.workers.jobs import done
-from muntin.plan import Plan
+from muntin.engine.features import Collect
+from muntin.engine.plan import Plan
 from muntin.spark.memory import keep_freed_memory
-from muntin.spark.pane_stage import host_load
+from muntin.spark.pane_stage import this_task
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
 
 Map: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -21,16 +20,16 @@ Map: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 PAYLOAD = T.StructType([T.StructField("payload", T.BinaryType())])
 
 
-def spread(plan: Plan, jobs: DataFrame) -> DataFrame:
-    """Window jobs over more tasks than there are cores: whoever is free takes the next one.
+def spread(jobs: DataFrame, tasks: int) -> DataFrame:
+    """Jobs over more tasks than there are cores: whoever is free takes the next one.
 
     Ids of tasks are chosen as those of shards are, so that each has a partition of its own.
     """
-    return jobs.select("task", "payload").repartition(plan.workers.tasks, "task")
+    return jobs.select("task", "payload").repartition(tasks, "task")
 
 
 def computed(plan: Plan, query: str) -> Map:
-    """The agnostic worker: the results of jobs, and those that are ready."""
+    """The results of jobs, and those that are ready."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
@@ -39,10 +38,9 @@ def computed(plan: Plan, query: str) -> Map:
                 if task == READY:
                     yield from pa.ipc.open_stream(payload.as_buffer())
                 else:
-                    yield from done(plan, payload.as_buffer())
-        load = host_load(plan, query)
-        if load is not None:
-            load.done()
+                    yield from plan.job_results(payload.as_buffer())
+        for feature in plan.features:
+            feature.job_done(plan, this_task(plan, query))
 
     return run
 
@@ -57,11 +55,14 @@ def packed(results: Map) -> Map:
     return run
 
 
-def ordered(plan: Plan) -> Map:
-    """The collector: the results of a batch, in one order; they have to be in one partition."""
+def collected(steps: Sequence[Collect]) -> Map:
+    """What tasks make of the results of all shards, which have to be in one partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in in_window_order(plan, unpacked(plan.result_schema)(batches)):
+        results = unpacked(batches)
+        for step in steps:
+            results = step.run(results)
+        for batch in results:
             for begin in range(0, batch.num_rows, MOST_ROWS):
                 yield batch.slice(begin, MOST_ROWS)
 

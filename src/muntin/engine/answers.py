@@ -1,0 +1,141 @@
+"""From closed windows to their answers: a chain of links, of which the innermost is exact.
+
+Every link gets windows whose decomposable aggregates are combined already, and hands on values, with estimates if they
+are not exact. The chain of a query is made once for a batch; rows of results are rendered behind its last link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Int64Array
+from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.estimates import Estimates
+from muntin.engine.operators.operator import Answers, Combined, Family, Later, LaterOfSome
+from muntin.engine.schema import Schema
+from muntin.panes.table import PaneTable
+from muntin.partials.values import taken_from, viewed
+
+
+@dataclass(frozen=True)
+class ClosedWindows:
+    """Windows of keys that close together, of one operator."""
+
+    operator: Family
+    answers: Answers
+    values: Mapping[str, pa.Array]
+    """The decomposable aggregates."""
+    later: Later
+    """Those that are only computed if a link asks for them."""
+    also: Mapping[str, OfHeld] = field(default_factory=dict)
+    """What an outer link wants computed of the tuples, where an inner one reads them anyway."""
+
+    def __len__(self) -> int:
+        return len(self.answers.key)
+
+    def take(self, positions: Int64Array) -> ClosedWindows:
+        """Some of them, in order."""
+        taken = pa.array(positions)
+        values = {name: column.take(taken) for name, column in self.values.items()}
+        return replace(
+            self, answers=self.answers.take(positions), values=values, later=LaterOfSome(self.later, positions)
+        )
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answers of some windows."""
+
+    windows: ClosedWindows
+    values: Mapping[str, pa.Array]
+    """By name; hidden aggregates may be among them."""
+    estimates: Estimates | None = None
+    """How good they are, window by window; None if all are exact."""
+    window_of_row: Int64Array | None = None
+    """The window of each row of values, where a function returns any number of rows."""
+    given: Int64Array | None = None
+    """How many tuples of each window the function was given."""
+
+
+class AnswerLink(Protocol):
+    """One link of the chain."""
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]: ...
+
+
+@dataclass(frozen=True)
+class FromPartials:
+    """The innermost link where partial results answer every window."""
+
+    tuples: ShardTuples
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        yield Answered(windows, windows.values)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The innermost link where holistic aggregates read the tuples."""
+
+    tuples: ShardTuples
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        functions = {**holistic(windows.operator), **windows.also}
+        computed = self.tuples.computed(windows.operator, windows.answers, functions)
+        yield Answered(windows, {**windows.values, **computed})
+
+
+def closed_windows(operator: Family, combined: Combined) -> ClosedWindows:
+    return ClosedWindows(operator, combined.answers, combined.values, combined.later)
+
+
+def rendered(schema: Schema, table: PaneTable, answered: Answered) -> pa.RecordBatch:
+    """Rows of results."""
+    answers, values = answered.windows.answers, answered.values
+    columns = [values[each.name] for each in schema.columns]
+    if schema.quality_fields is not None:
+        assert answered.estimates is not None, "some link makes estimates"
+        quality = answered.estimates.column(schema.quality_fields, values)
+        columns.append(quality if answered.window_of_row is None else quality.take(pa.array(answered.window_of_row)))
+    if answered.window_of_row is not None:
+        answers = answers.take(answered.window_of_row)
+    return result_batch(schema, table, answers, columns)
+
+
+def result_batch(schema: Schema, table: PaneTable, answers: Answers, values: Sequence[pa.Array]) -> pa.RecordBatch:
+    """One row per answer: the window, the key, and the values."""
+    bounds = [viewed(edge, schema.types[schema.time]) for edge in (answers.start, answers.end)]
+    columns: list[pa.Array] = [
+        pa.StructArray.from_arrays(bounds, fields=schema.window_fields),
+        pa.array(answers.window),
+    ]
+    if len(schema.windows) > 1:
+        columns.append(schema.titles.take(pa.array(answers.model)))
+    if schema.has_partial:
+        partial = answers.partial
+        columns.append(pa.array(np.zeros(len(answers.key), bool) if partial is None else partial))
+    every_key = answers.alone and len(answers.key) == table.keys.num_rows
+    columns += [
+        table.keys.column(key) if every_key else taken_from(table.keys.column(key), answers.key) for key in schema.keys
+    ]
+    columns += values
+    if schema.late_row is not None:
+        columns.append(pa.nulls(len(answers.key), schema.late_row))
+    return pa.record_batch(columns, schema=schema.results)
+
+
+def rows_as_results(schema: Schema, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Results without a window: the keys, and the whole row in `late`."""
+    assert schema.late_row is not None
+    for batch in rows.to_batches():
+        late = pa.StructArray.from_arrays(
+            [batch.column(column.name).cast(column.type) for column in schema.late_row], fields=list(schema.late_row)
+        )
+        known = {key: batch.column(key) for key in schema.keys} | {"late": late}
+        columns = [known.get(column.name, pa.nulls(batch.num_rows, column.type)) for column in schema.results]
+        yield pa.record_batch(columns, schema=schema.results)

@@ -1,0 +1,127 @@
+"""One batch of one shard: what arrived, and how far the shard has got with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engine.answers import rows_as_results
+from muntin.engine.chunks.store import ChunkStore
+from muntin.engine.contents import ShardTuples
+from muntin.engine.features import ShardFeature
+from muntin.engine.ingest import Ingested
+from muntin.engine.map_stage import NO_TIME, PackedPanes
+from muntin.engine.metrics import Metrics
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import open_rows
+from muntin.engine.state import StateValues
+from muntin.engine.store import Header
+from muntin.panes import packed
+from muntin.panes.table import PaneTable, merge
+from muntin.panes.watermarks import Marks
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What map tasks sent to a shard, unpacked."""
+
+    tables: Sequence[PaneTable] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    latest: int = NO_TIME
+    """The latest event time that any task has seen."""
+    late: Sequence[pa.RecordBatch] = ()
+    """Rows that came too late for all of their windows, or too early, as results."""
+
+    @classmethod
+    def of(
+        cls, sent: Iterable[PackedPanes], plan: Plan, closed: Marks, features: Mapping[str, ShardFeature]
+    ) -> Arrived:
+        """Everything that was sent, without what came too late for all of its windows."""
+        counts = dict.fromkeys(("rows", "invalid_rows", "outside_rows", "ahead_rows", "late_rows", "arrived_bytes"), 0)
+        tables, late, latest = list[PaneTable](), list[pa.RecordBatch](), NO_TIME
+        # By time they mostly are in order as they are; by content, too, so that a replay adds in the same order.
+        for share in sorted(sent, key=lambda share: (share.latest, share.panes or b"")):
+            latest = max(latest, share.latest)
+            for name in ("rows", "invalid_rows", "outside_rows", "ahead_rows"):
+                counts[name] += getattr(share, name)
+            for name, notes in share.read_notes().items():
+                features[name].receive(notes)
+            if share.panes is not None:
+                counts["arrived_bytes"] += len(share.panes)
+                table, late_rows = _in_time(packed.unpack(plan.layout, share.panes), plan, closed, features)
+                counts["late_rows"] += late_rows
+                tables += [table] if table.size else []
+            if share.late_candidates is not None:
+                late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed))
+            if share.ahead is not None:
+                late += rows_as_results(plan.schema, packed.unpack_rows(share.ahead))
+        return cls(tables, counts, latest, late)
+
+    def merged(self, plan: Plan) -> PaneTable | None:
+        """The panes as one table."""
+        return merge(plan.layout, self.tables) if self.tables else None
+
+
+def _in_time(
+    table: PaneTable, plan: Plan, closed: Marks, features: Mapping[str, ShardFeature]
+) -> tuple[PaneTable, int]:
+    for feature in features.values():
+        table = feature.arrived(table)
+
+    def counted(late: Any, times: Any, marks: Marks, of_tuples: bool) -> Any:
+        for feature in features.values():
+            late = feature.late(late, times, marks, of_tuples)
+        return late
+
+    return open_rows(table, plan, closed, counted)
+
+
+def _too_late(rows: bytes, plan: Plan, closed: Marks) -> pa.Table:
+    """Those of some rows that came too late for all of their windows."""
+    table = packed.unpack_rows(rows)
+    times = np.asarray(table.column(plan.time).cast(pa.int64()))
+    return table.filter(pa.array(closed.too_late(times, plan.windows)))
+
+
+@dataclass
+class ShardBatch:
+    """One batch of one shard. Features see it at every step."""
+
+    plan: Plan
+    shard: int
+    header: Header
+    """What the batch before has left."""
+    closed: Marks
+    """Up to where windows have closed: the watermarks of the batch before."""
+    now: Marks
+    metrics: Metrics
+    chunks: ChunkStore
+    values: StateValues
+    """The values of the shard's state, for features that keep some of their own."""
+    notes: Mapping[str, Any]
+    """What features remember from the batch before, by their names, if this worker had it."""
+    before: PaneTable | None = None
+    arrived: PaneTable | None = None
+    ingested: Ingested | None = None
+    tuples: ShardTuples | None = None
+    """The tuples behind the closing windows, once the batch is ingested."""
+    left: PaneTable | None = None
+    """What open windows still need, once closed windows are answered."""
+    added: PaneTable | None = None
+    """What of it is new, and has to be written."""
+    remembers_table: bool = True
+    """Whether the table may stay in the worker's memory."""
+    new_notes: dict[str, Any] = field(default_factory=dict)
+    """What features want to find again in the next batch."""
+
+    @property
+    def closing(self) -> Iterator[tuple[Any, int, int]]:
+        """The operators whose windows close with this batch, with the times between which they end."""
+        for operator in self.plan.operators:
+            after, until = operator.mark(self.closed), operator.mark(self.now)
+            if until > after:
+                yield operator, after, until

@@ -1,0 +1,335 @@
+"""The plan: a query with everything resolved, which is what travels to the workers. It knows nothing of Spark.
+
+A query begins as a `Draft`, to which its options add features, hidden aggregates and columns. The plan is what comes of
+it: what operators need (schema, layout, operators), and the list of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound
+from muntin.aggregates.decomposable import CountAggregate
+from muntin.engine.answers import AnswerLink, Exact, FromPartials
+from muntin.engine.contents import ShardTuples
+from muntin.engine.description import Description, description
+from muntin.engine.features import Collect, Feature, Option, Spread
+from muntin.engine.fingerprint import fingerprint
+from muntin.engine.functions import WindowFunction
+from muntin.engine.hidden import SIZE, is_hidden
+from muntin.engine.layout import lay_out
+from muntin.engine.metrics import ENGINE_METRICS, Metric
+from muntin.engine.operators.operator import NEVER_MORE, Family, Output, TupleFamily
+from muntin.engine.operators.time import TimeFamily
+from muntin.engine.schema import Schema
+from muntin.host.folder import HERE, HostFolder
+from muntin.panes.grid import PaneGrid
+from muntin.panes.table import Layout
+from muntin.panes.tuples import WEIGHT
+from muntin.panes.watermarks import Marks
+from muntin.windows import DeltaWindow, Window
+
+MOST_CHUNKS = 256
+"""How many chunks the longest window is cut into at most: each is a value in the state and a line in the header."""
+
+F = TypeVar("F", bound=Feature)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A query on its way to a plan."""
+
+    time: str
+    windows: tuple[Window, ...]
+    types: Mapping[str, pa.DataType]
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Bound]
+    shards: tuple[int, ...]
+    late_row: pa.DataType | None = None
+    streaming: bool = False
+    delay: int | None = None
+    function: WindowFunction | None = None
+    options: tuple[Option, ...] = ()
+    """What the user asks for."""
+    features: tuple[Feature, ...] = ()
+    hidden: Mapping[str, Bound] = field(default_factory=dict)
+    """Aggregates that features compute for themselves."""
+    eager: frozenset[str] = frozenset()
+    """The hidden aggregates that every window needs. The others are computed for the windows that ask for them."""
+    needs_size: bool = False
+    """Whether a feature needs to know how many tuples a window has."""
+    kept_columns: tuple[str, ...] | None = None
+    """Columns of tuples that a feature reads when they arrive; None if none reads any."""
+    weighs: bool = False
+    """Whether tuples stand for others, which a feature drops."""
+    writes_through: bool = False
+    """Whether tuples go to their chunks as they arrive, instead of waiting in memory until a chunk is complete."""
+    statistic: Callable[[str, Bound], Bound] = lambda name, bound: bound
+    """How a running statistic of all tuples is computed: from estimates, where tuples are dropped."""
+    answers_all_windows: bool = True
+    """Whether a shard answers all windows of its keys by itself."""
+
+    def planned(self) -> Draft:
+        """The draft with what its options add, the outermost first."""
+        draft = self
+        for option in sorted(self.options, key=lambda option: option.order):
+            draft = option.plan(draft)
+        return draft
+
+    def with_feature(self, feature: Feature) -> Draft:
+        features = sorted([*self.features, feature], key=lambda each: each.order)
+        return replace(self, features=tuple(features))
+
+    def with_hidden(self, hidden: Mapping[str, Bound], eager: bool = False) -> Draft:
+        """The draft with more hidden aggregates."""
+        names = frozenset(hidden) if eager else frozenset()
+        return replace(self, hidden={**self.hidden, **hidden}, eager=self.eager | names)
+
+    def has(self, name: str) -> bool:
+        """Whether a feature of this name is there."""
+        return any(feature.name == name for feature in self.features)
+
+    @property
+    def tuple_types(self) -> Mapping[str, pa.DataType]:
+        """The types of all columns that tuples may have."""
+        return {**self.types, WEIGHT: pa.float64()}
+
+    def plan(self) -> Plan:
+        aggregates = dict(self.aggregates)
+        if self.hidden or self.needs_size:
+            size = CountAggregate(None, None).bind(self.types, None, self.types[self.time])
+            aggregates = {**aggregates, SIZE: size, **self.hidden}
+        function_columns = None
+        if self.function is not None:
+            read = self.function.columns
+            function_columns = [name for name in read if name != self.time and name not in self.keys]
+        lazy = {SIZE, *self.hidden} - self.eager
+        layout, operators = lay_out(
+            self.keys,
+            self.tuple_types,
+            self.windows,
+            aggregates,
+            function_columns,
+            self.kept_columns,
+            self.weighs,
+            lazy,
+        )
+        named = [pa.field(name, bound.result) for name, bound in self.aggregates.items() if not is_hidden(name)]
+        schema = Schema(
+            self.time,
+            dict(self.types),
+            self.keys,
+            self.windows,
+            tuple(named),
+            () if self.function is None else tuple(self.function.schema),
+            self.late_row,
+            any(feature.estimates for feature in self.features),
+        )
+        return Plan(
+            schema,
+            layout,
+            operators,
+            self.features,
+            self.shards,
+            self.streaming,
+            self.delay,
+            self.function,
+            self.writes_through,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    schema: Schema
+    layout: Layout
+    operators: tuple[Family, ...]
+    """The windows by what they are answered from; those over panes of time come first."""
+    features: tuple[Feature, ...]
+    """What the query does beyond exact windows, the outermost first."""
+    shards: tuple[int, ...]
+    streaming: bool
+    """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
+    delay: int | None = None
+    """How far behind the latest time a tuple may come, in microseconds, for operators that need tuples in order."""
+    function: WindowFunction | None = None
+    """The function of windows, if that is what the query computes."""
+    writes_through: bool = False
+    """Whether tuples go to their chunks as they arrive, instead of waiting in memory until a chunk is complete."""
+    host: HostFolder = HERE
+    """Where copies and notes are kept on the hosts of the workers, if at all."""
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        time: str,
+        windows: Sequence[Window],
+        types: Mapping[str, pa.DataType],
+        keys: Sequence[str],
+        aggregates: Mapping[str, Bound],
+        shards: Sequence[int],
+        late_row: pa.DataType | None = None,
+        streaming: bool = False,
+        delay: int | None = None,
+        function: WindowFunction | None = None,
+        options: Sequence[Option] = (),
+    ) -> Plan:
+        draft = Draft(
+            time,
+            tuple(windows),
+            types,
+            tuple(keys),
+            aggregates,
+            tuple(shards),
+            late_row,
+            streaming,
+            delay,
+            function,
+            tuple(options),
+        )
+        return draft.planned().plan()
+
+    @property
+    def time(self) -> str:
+        return self.schema.time
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        return self.schema.types
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.schema.keys
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """All windows of the query."""
+        return self.schema.windows
+
+    @cached_property
+    def own_windows(self) -> tuple[Window, ...]:
+        """The windows as the operators have them: where a worker shares them with others, its share."""
+        numbered = [pair for operator in self.operators for pair in operator.windows]
+        return tuple(window for _, window in sorted(numbered, key=lambda pair: pair[0]))
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        return self.schema.results
+
+    @property
+    def late_row(self) -> pa.DataType | None:
+        return self.schema.late_row
+
+    def feature(self, kind: type[F]) -> F | None:
+        """The feature of this type, if the query has it."""
+        return next((feature for feature in self.features if isinstance(feature, kind)), None)
+
+    def without(self, kind: type[Feature]) -> Plan:
+        """The plan without the features of a type."""
+        return replace(self, features=tuple(each for each in self.features if not isinstance(each, kind)))
+
+    def of_shard(self, shard: int) -> Plan:
+        """The plan that a shard follows."""
+        plan, index = self, self.shards.index(shard)
+        for feature in self.features:
+            plan = feature.of_shard(plan, index)
+        return plan
+
+    @property
+    def innermost(self) -> Callable[[ShardTuples], AnswerLink]:
+        """What makes the innermost link of the chain of answers."""
+        if self.function is not None:
+            return self.function.link
+        return Exact if self.whole else FromPartials
+
+    def job_results(self, payload: Any) -> Iterator[pa.RecordBatch]:
+        """The results of a job that one of the features handed out."""
+        results = (feature.job_results(self, payload) for feature in self.features)
+        yield from next(each for each in results if each is not None)
+
+    @cached_property
+    def steps(self) -> tuple[Spread | Collect, ...]:
+        """What happens to results behind the shards, in order."""
+        return tuple(step for feature in self.features for step in feature.steps(self))
+
+    def is_exact(self, name: str) -> bool:
+        """Whether an aggregate is exact even where answers are estimates."""
+        return all(feature.is_exact(name) for feature in self.features)
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Everything that a shard reports."""
+        declared = [*ENGINE_METRICS, *(metric for feature in self.features for metric in feature.metrics)]
+        return tuple({metric.name: metric for metric in declared}.values())
+
+    @property
+    def over_time(self) -> TimeFamily | None:
+        """The operator of the windows over panes of time, if there are such."""
+        first = self.operators[0]
+        return first if isinstance(first, TimeFamily) else None
+
+    @property
+    def over_tuples(self) -> tuple[TupleFamily, ...]:
+        return tuple(operator for operator in self.operators if isinstance(operator, TupleFamily))
+
+    @property
+    def settles(self) -> bool:
+        """Whether tuples wait in the state until their order is final."""
+        return any(operator.settles for operator in self.operators)
+
+    @property
+    def whole(self) -> bool:
+        """Whether tuples go to the window stage for answers that read them, or for a sample of them."""
+        return self.layout.whole
+
+    @property
+    def keeps_chunks(self) -> bool:
+        """Whether some answer may need all tuples of a window."""
+        return self.function is not None or any(output.bound.whole is not None for output in self.outputs)
+
+    @cached_property
+    def chunk_length(self) -> int | None:
+        """The event time that a chunk covers: a pane, or several where panes are very many to a window.
+
+        None where no window goes by time: then chunks are of a number of tuples. So they are beside a delta window,
+        which tells invalid tuples from valid ones as they are finalized: there they are written at once.
+        """
+        if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
+            return None
+        longest = max(window.longest for window in self.over_time.models)
+        return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
+
+    def complete_until(self, marks: Marks) -> int:
+        """Up to where tuples are in chunks."""
+        in_memory = not self.writes_through or marks.waits
+        if not in_memory and not self.settles:
+            return NEVER_MORE  # no tuple waits in memory for others
+        length = self.chunk_length
+        if length is None or not in_memory:
+            return marks.settled
+        return (marks.settled - self.grid.offset) // length * length + self.grid.offset
+
+    @property
+    def grid(self) -> PaneGrid:
+        assert self.over_time is not None, "only windows over time have panes of time"
+        return self.over_time.grid
+
+    @cached_property
+    def outputs(self) -> tuple[Output, ...]:
+        """The aggregates that are emitted. Their slots are those of the first operator."""
+        return tuple(output for output in self.operators[0].outputs if not is_hidden(output.name))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever state of one query would mean something else to the other."""
+        return fingerprint(self)
+
+    @cached_property
+    def description(self) -> Description:
+        """What the fingerprint covers, so that differences can be reported."""
+        return description(self)

@@ -1,0 +1,80 @@
+"""What open windows still need, and what came too late for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from muntin.arrays import BoolArray, Int64Array
+from muntin.engine.operators.operator import ALWAYS
+from muntin.engine.plan import Plan
+from muntin.panes.table import PaneTable
+from muntin.panes.tuples import Tuples
+from muntin.panes.watermarks import Marks
+
+LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Marks, bool], BoolArray]
+
+
+def without_closed(table: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
+    """The table without what no window needs that has not closed."""
+    kept = [mask for operator in plan.operators for mask in operator.open(operator.own(table), operator.mark(marks))]
+    return table.filter(kept, _waiting(table, plan, marks))
+
+
+def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
+    """A part of a table without what no window needs, as far as the part can tell.
+
+    Which settled tuples are needed goes by their number from the end, and that the whole table knows.
+    """
+    kept: list[BoolArray] = []
+    for operator in plan.operators:
+        own = operator.own(part)
+        kept += [np.ones(len(each), bool) for each in own] if operator.settles else operator.open(own, marks.watermark)
+    return part.filter(kept, _waiting(part, plan, marks))
+
+
+def _waiting(table: PaneTable, plan: Plan, marks: Marks) -> BoolArray | None:
+    return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
+
+
+def waiting(times: Int64Array, plan: Plan, marks: Marks) -> BoolArray:
+    """Which tuples are not finalized, or finalized and not in a complete chunk."""
+    if plan.whole:
+        return times >= plan.complete_until(marks)
+    return (times >= marks.settled) & plan.settles
+
+
+def _with_operators(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
+    """Tuples that have just arrived, marked for the operators that they are not too late for."""
+    for index, operator in enumerate(plan.operators):
+        late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in operator.windows]))
+        if len(late):
+            tuples = tuples.without(index, late)
+    return tuples
+
+
+def open_rows(table: PaneTable, plan: Plan, marks: Marks, counted: LateRows) -> tuple[PaneTable, int]:
+    """What has arrived without what came too late for all of its windows, and how many tuples that was.
+
+    `counted` says which late panes or tuples this shard counts.
+    """
+    if marks.watermark <= ALWAYS:
+        return table, 0
+    late_rows = 0
+    if table.tuples is not None:
+        late = marks.too_late(table.tuples.time, plan.own_windows)
+        late_rows = int(counted(late, table.tuples.time, marks, True).sum())
+        if plan.whole:
+            table = replace(table, tuples=_with_operators(table.tuples, plan, marks))
+        table = table.only(tuples=~late)
+    operator = plan.over_time
+    if operator is None:
+        return table, late_rows
+    kept = operator.open(operator.own(table), marks.watermark)
+    if table.tuples is None or plan.layout.weighs:
+        late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, marks, False)]))
+    rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
+    return table.filter([*kept, *rest]), late_rows

@@ -1,0 +1,80 @@
+"""What a query reads and what its results look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from muntin.engine.estimates import QualityFields, quality_type
+from muntin.windows import CountWindow, Window
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of input and results."""
+
+    time: str
+    types: Mapping[str, pa.DataType]
+    """The type of every column that the stages read; times are in UTC."""
+    keys: tuple[str, ...]
+    windows: tuple[Window, ...]
+    aggregates: tuple[pa.Field, ...]
+    function_columns: tuple[pa.Field, ...] = ()
+    """What a function of windows returns, in the place of aggregates."""
+    late_row: pa.DataType | None = None
+    """The type of a whole input row, if late rows are to be emitted."""
+    is_estimated: bool = False
+    """Whether answers may be estimates: then results have the column `quality`."""
+
+    @cached_property
+    def columns(self) -> tuple[pa.Field, ...]:
+        """What is computed of each window."""
+        return (*self.aggregates, *self.function_columns)
+
+    @cached_property
+    def has_partial(self) -> bool:
+        """Whether a result can be that of an incomplete window."""
+        return any(isinstance(window, CountWindow) and window.max_wait is not None for window in self.windows)
+
+    @cached_property
+    def titles(self) -> pa.Array:
+        return pa.array([window.title for window in self.windows])
+
+    @cached_property
+    def window_fields(self) -> tuple[pa.Field, ...]:
+        """The fields of the column `window`."""
+        return tuple(self.results.field("window").type)
+
+    @cached_property
+    def quality_type(self) -> pa.StructType | None:
+        """The type of the column `quality`, if there is one."""
+        return quality_type({field.name: field.type for field in self.aggregates}) if self.is_estimated else None
+
+    @cached_property
+    def quality_fields(self) -> QualityFields | None:
+        return None if self.quality_type is None else QualityFields.of(self.quality_type)
+
+    @cached_property
+    def results(self) -> pa.Schema:
+        time = self.types[self.time]
+        fields = [
+            pa.field("window", pa.struct([("start", time), ("end", time)])),
+            pa.field("window_id", pa.int64()),
+        ]
+        if len(self.windows) > 1:
+            fields.append(pa.field("window_name", pa.string()))
+        if self.has_partial:
+            fields.append(pa.field("partial", pa.bool_()))
+        fields += [pa.field(key, self.types[key]) for key in self.keys]
+        fields += self.columns
+        if self.quality_type is not None:
+            fields.append(pa.field("quality", self.quality_type))
+        if self.late_row is not None:
+            fields.append(pa.field("late", self.late_row))
+        return pa.schema(fields)
+
+    def keys_of(self, batch: pa.RecordBatch) -> Sequence[pa.Array]:
+        return [batch.column(key) for key in self.keys]

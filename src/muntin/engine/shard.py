@@ -1,0 +1,215 @@
+"""The window stage of SPRINGALD (its WLS) for one shard: packed panes and a watermark in, closed windows out.
+
+A stream, a table and the pairs of a join all go through `Shard.run`. A batch is restored from what the one before has
+left, ingested, its closed windows are answered, what no window needs any more is pruned, and the rest is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
+
+from muntin.engine.answers import AnswerLink, closed_windows, rendered
+from muntin.engine.batch import Arrived, ShardBatch
+from muntin.engine.chunks.needed import NeededTuples, drop_useless
+from muntin.engine.contents import ShardTuples
+from muntin.engine.emitted import Emitted, Results
+from muntin.engine.features import ShardFeature, Task
+from muntin.engine.ingest import additions, ingest
+from muntin.engine.map_stage import PackedPanes
+from muntin.engine.metrics import Metrics
+from muntin.engine.operators.operator import NEVER_MORE
+from muntin.engine.plan import Plan
+from muntin.engine.pruning import without_closed
+from muntin.engine.store import Change, Header, ShardStore, TableStore
+from muntin.panes.table import compacted
+from muntin.panes.watermarks import Marks
+
+EVERYTHING = NEVER_MORE
+"""The watermark of a table: all windows close."""
+
+
+@dataclass
+class Shard:
+    """One batch of one shard. Iterate `run` to its end, then read `metrics`."""
+
+    plan: Plan
+    """The plan as this shard follows it."""
+    store: ShardStore
+    shard: int = 0
+    task: Task = field(default_factory=Task)
+    metrics: Metrics = field(init=False)
+    features: dict[str, ShardFeature] = field(init=False)
+    """The features' parts in this batch, the innermost first."""
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics(self.plan.metrics)
+        parts = ((each.name, each.on_shard(self.plan, self.shard, self.task)) for each in reversed(self.plan.features))
+        self.features = {name: part for name, part in parts if part is not None}
+
+    def run(self, sent: Iterable[PackedPanes] | Arrived, watermark: int) -> Iterator[Emitted]:
+        """Ingest what was sent, answer the windows that the watermark (in microseconds) closes, commit.
+
+        A row counts for a window unless that window's end was at or before the watermark of the batch before: `closed`.
+        A shard runs in every batch in which the watermark moves, so that is what its header says.
+        """
+        closed = self.store.header.marks
+        arrived = sent if isinstance(sent, Arrived) else Arrived.of(sent, self.plan, closed, self.features)
+        yield from map(Results, arrived.late)
+        batch = self._restored(arrived, closed, watermark)
+        self._ingest(batch)
+        yield from self._answers(batch)
+        self._prune(batch)
+        self._commit(batch)
+
+    def _restored(self, arrived: Arrived, closed: Marks, watermark: int) -> ShardBatch:
+        """What the batch before has left, and what has arrived since."""
+        watermark = max(watermark, closed.watermark)
+        settled = max(watermark, closed.settled)
+        if self.plan.delay is not None:  # every task reports to every shard, so that all finalize alike
+            settled = max(settled, arrived.latest - self.plan.delay)
+        policies = (policy for part in self.features.values() if (policy := part.chunk_policy) is not None)
+        batch = ShardBatch(
+            plan=self.plan,
+            shard=self.shard,
+            header=self.store.header,
+            closed=closed,
+            now=Marks(watermark, settled),
+            metrics=self.metrics,
+            chunks=self.store.chunks(settled, next(policies, None)),
+            values=self.store.values,
+            notes=self.store.notes(),
+            before=self.store.table(),
+            arrived=arrived.merged(self.plan),
+        )
+        self.metrics.add(**arrived.counts)
+        self._each(lambda feature: feature.begin(batch))
+        return batch
+
+    def _ingest(self, batch: ShardBatch) -> None:
+        batch.ingested = ingest(self.plan, batch.before, batch.arrived, batch.closed, batch.now)
+        if batch.ingested is None:
+            return
+        self.metrics.add(invalid_rows=batch.ingested.invalid_rows)
+        batch.tuples = shard_tuples(batch)
+        self._each(lambda feature: feature.ingested(batch))
+
+    def _answers(self, batch: ShardBatch) -> Iterator[Emitted]:
+        """The results of all windows that close with this batch."""
+        emitted = self._results(batch)
+        for feature in self.features.values():
+            emitted = feature.emit(emitted, batch)
+        begin = perf_counter_ns()
+        for each in emitted:
+            self.metrics.add(answer_nanoseconds=perf_counter_ns() - begin, results=len(each))
+            yield each
+            begin = perf_counter_ns()
+        if batch.tuples is not None:
+            self.metrics.add(answer_bytes=batch.tuples.read_bytes)
+        self._each(lambda feature: feature.answered(batch))
+
+    def _results(self, batch: ShardBatch) -> Iterator[Emitted]:
+        if batch.ingested is None:
+            return
+        assert batch.tuples is not None
+        table, link = batch.ingested.table, chain(self.plan, batch.tuples, self.features.values(), batch)
+        for operator, after, until in batch.closing:
+            reader = operator.reader(table)
+            for closing in reader.closing(after, until, self.plan.whole):
+                for combined in reader.combined(closing):
+                    for answered in link.answer(closed_windows(operator, combined)):
+                        yield Results(rendered(self.plan.schema, table, answered), answered.windows)
+
+    def _prune(self, batch: ShardBatch) -> None:
+        """Keep what windows need that are still open."""
+        ingested = batch.ingested
+        if ingested is None or batch.now.watermark >= EVERYTHING:
+            return
+        batch.left = without_closed(ingested.table, self.plan, batch.now)
+        batch.added = additions(self.plan, ingested, batch.left, batch.now)
+        if self.plan.keeps_chunks:
+            self._keep_chunks(batch)
+        self._each(lambda feature: feature.prune(batch))
+        batch.left = compacted(self.plan.layout, batch.left)
+
+    def _keep_chunks(self, batch: ShardBatch) -> None:
+        """Write the chunks that are complete, drop those that no window needs."""
+        plan, ingested = self.plan, batch.ingested
+        assert ingested is not None
+        assert ingested.tuples is not None
+        assert batch.left is not None
+        complete = (ingested.tuples.time < plan.complete_until(batch.now)) & (ingested.tuples.membership > 0)
+        needed = NeededTuples(plan.layout, plan.operators, batch.left, batch.now)
+        new = replace(batch.left, tuples=ingested.tuples.take(complete))
+        new = replace(new, tuples=new.tuples.take(needed.of(new))) if new.tuples is not None else new
+        in_pieces = plan.writes_through and not batch.now.waits
+        batch.chunks.add(new, already=plan.complete_until(batch.closed), in_pieces=in_pieces)
+        drop_useless(batch.chunks, needed)
+
+    def _commit(self, batch: ShardBatch) -> None:
+        parts = {name: value for each in self.features.values() for name, value in each.commit(batch).items()}
+        header = self.store.commit(
+            Change(
+                batch.left,
+                batch.added,
+                batch.now,
+                self.metrics.counters,
+                batch.chunks.commit(),
+                parts,
+                batch.new_notes,
+                batch.remembers_table,
+            )
+        )
+        self._measure(batch, header)
+        self._each(lambda feature: feature.committed(batch))
+
+    def _measure(self, batch: ShardBatch, header: Header) -> None:
+        metrics, chunks, table = self.metrics, header.chunks, batch.left
+        metrics.set_totals(header.totals)
+        metrics["chunks"] = len(chunks)
+        metrics["chunk_tuples"] = sum(chunk.tuples for chunk in chunks)
+        metrics["uncompressed_bytes"] = sum(chunk.size for chunk in chunks if not chunk.compressed)
+        metrics["left_chunks"] = sum(not batch.chunks.is_resident(chunk) for chunk in chunks)
+        metrics["resident_bytes"] = batch.chunks.resident_bytes
+        metrics["state_bytes"] = sum(segment.size for segment in header.segments) + batch.chunks.state_bytes
+        metrics["segments"] = len(header.segments)
+        metrics["cache_hits"], metrics["cache_misses"] = int(self.store.cache_hit), int(not self.store.cache_hit)
+        if table is not None:
+            metrics["panes"] = sum(len(operator.own(table)[0]) for operator in self.plan.operators)
+            metrics["tuples"] = 0 if table.tuples is None else len(table.tuples)
+            metrics["hot_bytes"] = table.nbytes
+
+    def _each(self, step: Callable[[ShardFeature], None]) -> None:
+        for feature in self.features.values():
+            step(feature)
+
+
+def shard_tuples(batch: ShardBatch) -> ShardTuples:
+    """The tuples behind the windows that close with a batch."""
+    plan, ingested = batch.plan, batch.ingested
+    assert ingested is not None
+    return ShardTuples(
+        plan.schema,
+        plan.layout,
+        plan.operators,
+        ingested.table,
+        ingested.tuples,
+        batch.now.settled,
+        batch.chunks,
+    )
+
+
+def chain(
+    plan: Plan, tuples: ShardTuples, features: Iterable[ShardFeature], batch: ShardBatch | None = None
+) -> AnswerLink:
+    """The chain of answers: the innermost link is exact, and every feature may put its own around it."""
+    link = plan.innermost(tuples)
+    for feature in features:
+        link = feature.link(link, tuples, batch)
+    return link
+
+
+def answer_table(plan: Plan, sent: Iterable[PackedPanes], shard: int = 0) -> Iterator[Emitted]:
+    """The results of one shard of a table: all of its windows."""
+    yield from Shard(plan, TableStore(plan), shard).run(sent, EVERYTHING)

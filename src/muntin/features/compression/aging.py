@@ -1,0 +1,103 @@
+"""A_C (Gulisano, *Tunable memory compression of time-based windows*): old chunks are compressed before fresh ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.engine.batch import ShardBatch
+from muntin.engine.chunks.store import ChunkStore
+from muntin.engine.features import COMPRESSION, Feature, ShardFeature, Task
+from muntin.engine.metrics import Metric
+from muntin.engine.plan import Plan
+from muntin.features.compression.policy import Compression
+
+METRICS = (
+    Metric("compressed_chunks", "Chunks in the state that are compressed."),
+    Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
+    Metric(
+        "compressed_after",
+        "D as it stands: the age in event time of the youngest compressed chunk, in microseconds.",
+        fold="max",
+    ),
+    Metric("compressions", "Chunks that were compressed.", counter=True),
+    Metric("decompressions", "Chunks that were decompressed, for windows that needed them.", counter=True),
+)
+
+
+@dataclass(frozen=True)
+class CompressedChunks(Feature):
+    """Chunks are compressed once event time has moved D past their last update, or to stay within a limit."""
+
+    policy: Compression
+    name = "compression"
+    order = COMPRESSION
+    metrics = METRICS
+
+    def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
+        return Aging(self.policy, len(plan.shards))
+
+
+@dataclass(frozen=True)
+class AgePolicy:
+    """How the chunks of one shard are kept."""
+
+    policy: Compression
+    limit: int | None
+
+    def is_old(self, age: int) -> bool:
+        return self.policy.after is not None and age >= self.policy.after
+
+    def codec(self, age: int) -> pa.Codec | None:
+        return self.policy.make_codec() if self.is_old(age) else None
+
+
+class Aging(ShardFeature):
+    """The chunks of one shard, in one batch."""
+
+    def __init__(self, policy: Compression, shards: int) -> None:
+        self._make_codec: Callable[[], pa.Codec] = policy.make_codec
+        self._policy = AgePolicy(policy, None if policy.memory is None else policy.memory // shards)
+        self.chunk_policy = self._policy
+
+    def prune(self, batch: ShardBatch) -> None:
+        self._age(batch.chunks)
+        tuples = None if batch.left is None else batch.left.tuples
+        self._stay_within_limit(batch.chunks, others=0 if tuples is None else tuples.nbytes)
+
+    def commit(self, batch: ShardBatch) -> Mapping[str, Any]:
+        chunks, metrics = batch.chunks, batch.metrics
+        compressed = [chunk for chunk in chunks.chunks if chunk.compressed]
+        metrics["compressions"], metrics["decompressions"] = chunks.compressions, chunks.decompressions
+        metrics["compressed_chunks"] = len(compressed)
+        metrics["compressed_bytes"] = sum(chunk.size for chunk in compressed)
+        metrics["compressed_after"] = max(0, min((chunks.age(chunk) for chunk in compressed), default=0))
+        return {}
+
+    def _age(self, chunks: ChunkStore) -> None:
+        """Compress the chunks that were not updated for the time D; old before fresh."""
+        for chunk in chunks.uncompressed():
+            if not self._policy.is_old(chunks.age(chunk)):
+                break
+            chunks.compress(chunk, self._make_codec())
+
+    def _stay_within_limit(self, chunks: ChunkStore, others: int) -> None:
+        """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
+
+        First the oldest chunks are compressed; once all of them are, the oldest are left to the state alone. Chunks
+        disappear from the old end as windows close, so with less load fresh ones stay as they are again.
+        """
+        limit = self._policy.limit
+        if limit is None:
+            return
+        for chunk in chunks.uncompressed():
+            if chunks.resident_bytes + others <= limit:
+                return
+            chunks.compress(chunk, self._make_codec())
+        for chunk in list(chunks.chunks):
+            if chunks.resident_bytes + others <= limit:
+                return
+            chunks.evict(chunk)

@@ -1,0 +1,75 @@
+"""Concept drift as a feature: where groups of a window are compared anyway, how much they change is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from muntin.engine.batch import ShardBatch
+from muntin.engine.emitted import Emitted, Results
+from muntin.engine.features import DRIFT, Feature, ShardFeature, Task
+from muntin.engine.hidden import SIZE
+from muntin.engine.metrics import Metric
+from muntin.engine.plan import Draft, Plan
+from muntin.features.drift.meter import DriftMeter
+
+METRICS = (
+    Metric(
+        "drift_common",
+        "Over all pairs of neighbouring windows that closed with the last batch in which there were any: groups that "
+        "are in both.",
+    ),
+    Metric("drift_union", "Groups that are in either."),
+    Metric("drift_apart", "By how many rows groups differ."),
+    Metric("drift_total", "How many rows they have."),
+)
+
+
+@dataclass(frozen=True)
+class Drift(Feature):
+    """How much the groups of neighbouring windows differ."""
+
+    name = "drift"
+    order = DRIFT
+    metrics = METRICS
+
+    def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
+        return DriftOfShard(plan)
+
+
+def with_drift(draft: Draft) -> Draft:
+    """The draft with drift where it can be counted.
+
+    Neighbouring windows are compared, and only a shard that answers all windows of its keys has both.
+    """
+    compares = draft.streaming and draft.function is None and bool(draft.keys) and draft.answers_all_windows
+    if not compares or draft.has(Drift.name):
+        return draft
+    return replace(draft.with_feature(Drift()), needs_size=True, eager=draft.eager | {SIZE})
+
+
+class DriftOfShard(ShardFeature):
+    """The drift of one shard in one batch."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def begin(self, batch: ShardBatch) -> None:
+        self._meter = DriftMeter.since(self._plan, batch.notes.get("last_windows"))
+
+    def emit(self, emitted: Iterator[Emitted], batch: ShardBatch | None) -> Iterator[Emitted]:
+        for each in emitted:
+            yield each  # who waits for answers need not wait for this
+            if isinstance(each, Results) and each.windows is not None and batch is not None:
+                assert batch.ingested is not None
+                answers, rows = each.windows.answers, np.asarray(each.windows.values[SIZE])
+                self._meter.add(answers, rows, batch.ingested.table.keys)
+
+    def answered(self, batch: ShardBatch) -> None:
+        meter, metrics = self._meter, batch.metrics
+        meter.finish(batch.now.watermark)
+        metrics["drift_common"], metrics["drift_union"] = meter.common, meter.union
+        metrics["drift_apart"], metrics["drift_total"] = meter.apart, meter.total
+        batch.new_notes["last_windows"] = meter.last

@@ -1,0 +1,44 @@
+"""`explain()`: what is answered from samples."""
+
+from __future__ import annotations
+
+from muntin.engine.plan import Plan
+from muntin.features.sampling.feature import Sampling
+from muntin.features.sampling.policy import Approximation
+from muntin.sizes import describe_size
+
+
+def explained(policy: Approximation, plan: Plan) -> list[str]:
+    """How a query samples."""
+    feature = plan.feature(Sampling)
+    assert feature is not None
+    sampling = feature.plan
+    if not sampling.estimators:
+        return [
+            "Approximation: none is needed. All aggregates are answered from partial results, exactly, and `quality` "
+            "says incremental."
+        ]
+    names = ", ".join(map(repr, sampling.estimators))
+    if sampling.hopeless:
+        least = max(estimator.least(policy) for estimator in sampling.estimators.values())
+        return [
+            f"Approximation: none. An error of {policy.error:g} with a confidence of {policy.confidence:g} takes "
+            f"{least:,} tuples, many times the budget, so that every window is answered exactly."
+        ]
+    if policy.is_auto:
+        budget = "as many tuples as the error allows for, found from what the data are like"
+    elif policy.budget_bytes is not None:
+        tuples = max(policy.budget_bytes - sampling.statistics_bytes, 0) // sampling.tuple_bytes
+        budget = (
+            f"{describe_size(policy.budget_bytes)}, which is up to {tuples:,} tuples of {sampling.tuple_bytes} bytes"
+        )
+    else:
+        budget = f"{policy.budget:,} tuples"
+    lines = [
+        f"Approximation: {names} {'is' if len(sampling.estimators) == 1 else 'are'} answered from a sample of {budget} "
+        f"per window and shard where the error is at most {policy.error:g} with a confidence of "
+        f"{policy.confidence:g}, and exactly where it is not. Chunks are read only then.",
+    ]
+    for name, estimator in sampling.estimators.items():
+        lines.append(f"  {name}: {estimator.explained(policy)}")
+    return lines

@@ -1,0 +1,136 @@
+"""CoD as a feature: tuples are dropped before they cost anything, and answers scaled back to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.arrays import Int64Array
+from muntin.engine.answers import AnswerLink
+from muntin.engine.batch import ShardBatch
+from muntin.engine.contents import ShardTuples
+from muntin.engine.estimates import ESTIMATE_METRICS
+from muntin.engine.features import SHEDDING, Feature, KeptRows, RowFeature, ShardFeature, Task
+from muntin.engine.map_stage import Panes
+from muntin.engine.metrics import Metric
+from muntin.engine.plan import Plan
+from muntin.features.shedding.load import HostLoad
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.shedder import Shedder
+from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
+
+ROWS_TOGETHER = 1 << 20
+"""The groups of so many tuples are counted together, and shed together."""
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class LoadShedding(Feature):
+    """Tuples are shed."""
+
+    policy: Shedding
+    name = "shed"
+    order = SHEDDING
+    estimates = True
+    metrics = (
+        *ESTIMATE_METRICS,
+        Metric("shed_rows", "Rows that were shed; they are among `rows`.", counter=True),
+        Metric("shed_rate", "The share of rows that the last batch was to shed, in millionths.", fold="max"),
+        Metric(
+            "error_millionths",
+            "The estimated errors of the windows of the last batch of which rows were shed, added up, where they are "
+            "known.",
+        ),
+        Metric("windows_with_error", "The number of windows whose errors were added up."),
+    )
+
+    def on_map(self, plan: Plan, task: Task) -> RowFeature:
+        load = self.load(task)
+        target = self.policy.target_latency
+        rate = None if load is None or target is None else load.rate(target / MILLION)
+        return SheddingRows(Shedder(self.policy, task.number, rate), load)
+
+    def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
+        return SheddingShard(plan, self.policy, self.load(task))
+
+    def on_job(self, plan: Plan) -> ShardFeature:
+        return SheddingShard(plan, self.policy, None)
+
+    def job_done(self, plan: Plan, task: Task) -> None:
+        load = self.load(task)
+        if load is not None:
+            load.done()
+
+    def load(self, task: Task) -> HostLoad | None:
+        """The notes of this host on the batch that runs, if the query follows a latency."""
+        if self.policy.target_latency is None or task.batch is None:
+            return None
+        return HostLoad(task.query, task.batch, task.host)
+
+    def is_exact(self, name: str) -> bool:
+        return False
+
+    def described(self) -> Mapping[str, Any]:
+        return {"method": self.policy.method, "written": self.policy.written}
+
+
+class SheddingRows(RowFeature):
+    """Shedding in one task of the map stage."""
+
+    def __init__(self, shedder: Shedder, load: HostLoad | None = None) -> None:
+        self._shedder = shedder
+        self._load = load
+        self._reported = None if load is None else load.told().decode()
+        self.rows_together = ROWS_TOGETHER if shedder.sheds else 0
+
+    def keep(self, times: Int64Array, panes: Panes) -> KeptRows | None:
+        return self._shedder.keep(times, panes) if self._shedder.sheds else None
+
+    def notes(self, first: bool) -> Mapping[str, Any]:
+        rows = self._shedder.take_shed_rows() if first else 0
+        notes: dict[str, Any] = {"rows": rows, "rate": round(self._shedder.rate * MILLION)}
+        return notes if self._reported is None else {**notes, "load": self._reported}
+
+    def done(self, latest: int | None, rows: int) -> None:
+        if self._load is not None:
+            self._load.done(latest, rows)
+
+
+class SheddingShard(ShardFeature):
+    """Shedding in one batch of one shard."""
+
+    def __init__(self, plan: Plan, policy: Shedding, load: HostLoad | None) -> None:
+        self._plan = plan
+        self._policy = policy
+        self._load = load
+        self._heard: list[bytes] = []
+        self._rows = 0
+        self._rate = 0
+        self._link: ShedLink | None = None
+
+    def receive(self, notes: Any) -> None:
+        self._rows += int(notes["rows"])
+        self._rate = max(self._rate, int(notes["rate"]))
+        if "load" in notes:
+            self._heard.append(str(notes["load"]).encode())
+
+    def begin(self, batch: ShardBatch) -> None:
+        batch.metrics["shed_rows"], batch.metrics["shed_rate"] = self._rows, self._rate
+
+    def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
+        kind = ShedAnswers if self._plan.function is None else ShedFunction
+        self._link = kind(self._plan, self._policy, inner, tuples, self._rate / MILLION)
+        return self._link
+
+    def answered(self, batch: ShardBatch) -> None:
+        if self._link is None:
+            return
+        counted, metrics = self._link.counted, batch.metrics
+        metrics["exact_windows"], metrics["approximate_windows"] = counted.exact, counted.approximate
+        metrics["error_millionths"], metrics["windows_with_error"] = round(counted.error * MILLION), counted.with_error
+
+    def committed(self, batch: ShardBatch) -> None:
+        if self._load is not None:
+            self._load.hear(self._heard)
+            self._load.done()

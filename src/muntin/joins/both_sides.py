@@ -1,0 +1,53 @@
+"""An inner join as a feature: only windows in which both sides have tuples are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.batch import ShardBatch
+from muntin.engine.contents import ShardTuples
+from muntin.engine.features import JOINS, Knob, ShardFeature, Task
+from muntin.engine.plan import Plan
+
+
+@dataclass(frozen=True)
+class BothSides(Knob):
+    """Windows in which one of these hidden counts is 0 are not emitted."""
+
+    counts: tuple[str, ...]
+    name = "join"
+    order = JOINS
+    written = ""
+
+    def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
+        return OnlyBothSides(self.counts)
+
+    def on_job(self, plan: Plan) -> ShardFeature:
+        return OnlyBothSides(self.counts)
+
+
+class OnlyBothSides(ShardFeature):
+    """The same in one shard."""
+
+    def __init__(self, counts: tuple[str, ...]) -> None:
+        self._counts = counts
+
+    def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
+        return Matched(inner, self._counts)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The outermost link: windows without a match are left out before anything is estimated for them."""
+
+    inner: AnswerLink
+    counts: tuple[str, ...]
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        present = np.logical_and.reduce([np.asarray(windows.values[name]) > 0 for name in self.counts])
+        if present.any():
+            yield from self.inner.answer(windows.take(np.flatnonzero(present)))

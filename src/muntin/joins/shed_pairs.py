@@ -1,0 +1,120 @@
+"""Aggregates over the pairs of kept tuples, scaled back to all pairs: a feature of the query over the pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from muntin.aggregates.aggregate import Bound
+from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.batch import ShardBatch
+from muntin.engine.contents import ShardTuples
+from muntin.engine.estimates import patched
+from muntin.engine.features import SHEDDING, Knob, ShardFeature, Task
+from muntin.engine.plan import Draft, Plan
+from muntin.features.shedding.plan import check
+from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.registry import scaled_of
+from muntin.features.shedding.scaled import Scaled
+from muntin.features.shedding.weighed import Weighed
+from muntin.features.shedding.windows import tell_interval, typed
+from muntin.joins.kept_pairs import KeptPairs, interval_of
+from muntin.panes import keys as key_codes
+from muntin.panes.table import PaneTable, key_columns
+from muntin.windows import Window
+
+
+@dataclass(frozen=True)
+class PairEstimates(Knob):
+    """What the pairs that were kept say of all pairs."""
+
+    shedding: Shedding
+    pairs: KeptPairs | None = None
+    """The kept pairs of the windows that are answered."""
+    name = "shed"
+    order = SHEDDING
+    estimates = True
+
+    def check_windows(self, windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
+        check(windows, aggregates)
+
+    def plan(self, draft: Draft) -> Draft:
+        return replace(draft.with_feature(self), weighs=True)
+
+    def kept(self, plan: Plan, pairs: pa.RecordBatch) -> KeptPairs:
+        """What is needed of pairs beside their partials."""
+        return KeptPairs.of(measures(plan), key_columns(pairs, plan.layout.keys), pairs)
+
+    def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
+        assert self.pairs is not None, "there are pairs"
+        return ShedPairs(plan, self.shedding, self.pairs)
+
+
+def scaled(plan: Plan) -> dict[str, Scaled | None]:
+    """How each aggregate is scaled back."""
+    return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in plan.outputs}
+
+
+def measures(plan: Plan) -> tuple[Weighed, ...]:
+    """What is estimated of all pairs."""
+    found = scaled(plan).values()
+    return tuple(dict.fromkeys(each.weighed for each in found if each is not None and each.weighed is not None))
+
+
+class ShedPairs(ShardFeature):
+    """The same for the windows that are answered together."""
+
+    def __init__(self, plan: Plan, shedding: Shedding, pairs: KeptPairs) -> None:
+        self._plan = plan
+        self._shedding = shedding
+        self._pairs = pairs
+
+    def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
+        assert batch is not None
+        assert batch.ingested is not None
+        return PairsScaledBack(self._plan, self._shedding, self._pairs, inner, batch.ingested.table)
+
+
+@dataclass(frozen=True)
+class PairsScaledBack:
+    """The link that scales aggregates of kept pairs back to all pairs, with intervals."""
+
+    plan: Plan
+    shedding: Shedding
+    pairs: KeptPairs
+    inner: AnswerLink
+    table: PaneTable
+
+    @cached_property
+    def _scaled(self) -> dict[str, Scaled | None]:
+        return scaled(self.plan)
+
+    def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
+        for answered in self.inner.answer(windows):
+            yield self._scaled_back(answered)
+
+    def _scaled_back(self, answered: Answered) -> Answered:
+        codes = pa.array(answered.windows.answers.key)
+        keys = [key_codes.normalised(self.table.keys.column(name).take(codes)) for name in self.plan.keys]
+        groups = self.pairs.numbers(keys)
+        values = dict(answered.values)
+        estimates, asked = self.pairs.told(groups, self.shedding)
+        shed = estimates.approximate
+        asked, shed_groups = asked.take(shed), groups[shed]
+        of_measures = {}
+        for number, measure in enumerate(measures(self.plan)):
+            of_all = self.pairs.estimates(number, self.shedding.by_chance)
+            of_measures[measure] = {name: column[shed_groups] for name, column in of_all.items()}
+        for output in self.plan.outputs:
+            name, how = output.name, self._scaled[output.name]
+            of_kept, interval = values[name].take(pa.array(shed)), None
+            if how is not None and how.weighed is not None:
+                interval = interval_of(how, of_measures[how.weighed], asked)
+                values[name] = patched(values[name], shed, typed(interval.value, of_kept, output))
+            elif how is not None:
+                interval = how.interval(of_kept, None, asked)
+            tell_interval(estimates, name, interval, shed, values[name])
+        return replace(answered, values=values, estimates=estimates)
