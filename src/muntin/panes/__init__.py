@@ -1,1 +1,1 @@
-"""The pane, the atom of everything: its arithmetic, its keys, its table, its packed form and its store."""
+"""The pane, the unit that everything is built of: its arithmetic, keys, table and packed form."""

@@ -1,4 +1,4 @@
-"""Pane arithmetic: the cut of event time of which every window of a query is a whole number of pieces."""
+"""Pane arithmetic: event time in slices that divide every window of a query evenly."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class PaneGrid:
 
     @classmethod
     def of(cls, windows: Sequence[PaneWindow]) -> PaneGrid:
-        """The widest panes whose edges include every start and every end of every window."""
-        length = gcd(*(part for window in windows for part in window.lengths))
+        """The longest panes that divide every window evenly: the GCD of all sizes, slides and offset differences."""
+        length = gcd(*(length for window in windows for length in window.lengths))
         length = gcd(length, *(window.offset - windows[0].offset for window in windows))
         return cls(length, windows[0].offset % length)
 
     def starts(self, times: Int64Array) -> Int64Array:
-        """The start of the pane that holds each time."""
+        """The start of the pane that contains each time."""
         return np.floor_divide(times - self.offset, self.length) * self.length + self.offset
 
 
 def last_ends(times: Int64Array, windows: Sequence[Window]) -> Int64Array:
-    """From which watermark on a tuple or a pane at each time is too late for all windows; `NEVER` if none holds it."""
+    """The watermark from which a tuple or pane at each time is too late for all windows; `NEVER` if it is in none."""
     latest = np.full(len(times), NEVER, dtype=np.int64)
     for window in windows:
         np.maximum(latest, window.last_ends(times), out=latest)

@@ -25,41 +25,41 @@ def check_key_type(kind: pa.DataType, column: str, argument: str = "by") -> None
 
 
 def normalised(array: pa.Array) -> pa.Array:
-    """The key with one form for equal values: -0.0 is 0.0 and every NaN is the same, as in Spark's groupBy."""
+    """The key with one representation of equal values: -0.0 is 0.0 and all NaNs are the same, as in Spark's groupBy."""
     kind = array.type
     if pa.types.is_floating(kind):
         keys = values.float_order_keys(values.numbers(array))
         null = np.zeros(len(array), bool) if array.null_count == 0 else ~np.asarray(array.is_valid())
         return values.from_order_keys(keys, kind, None, null)
-    if pa.types.is_struct(kind) and any(_holds_floats(field.type) for field in kind):
+    if pa.types.is_struct(kind) and any(_contains_floats(field.type) for field in kind):
         mask = array.is_null() if array.null_count else None
         parts = [normalised(part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
     return array
 
 
-def _holds_floats(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or (pa.types.is_struct(kind) and any(_holds_floats(f.type) for f in kind))
+def _contains_floats(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or (pa.types.is_struct(kind) and any(_contains_floats(f.type) for f in kind))
 
 
 def encode(columns: Sequence[pa.Array], length: int) -> tuple[Int64Array, Int64Array]:
     """Dense codes of the distinct keys, and the row where each first appears.
 
-    `columns` are normalised. Without columns there is one key, and every row has it.
+    `columns` must be normalised. Without columns, all rows have the same key.
     """
     flat = [part for column in columns for part in _flatten(column)]
     if not flat:
         return np.zeros(length, dtype=np.int64), np.zeros(min(length, 1), dtype=np.int64)
     codes, distinct, first = _column_codes(flat[0])
     for column in flat[1:]:
-        more, count, _ = _column_codes(column)
+        column_codes, column_distinct, _ = _column_codes(column)
         # Dense again after every column: the product of two counts of at most 2**31 rows fits 63 bits.
-        codes, distinct, first = _column_codes(pa.array(codes * count + more))
+        codes, distinct, first = _column_codes(pa.array(codes * column_distinct + column_codes))
     return codes, _first_rows(codes, distinct) if first is None else first
 
 
 def _column_codes(column: pa.Array) -> tuple[Int64Array, int, Int64Array | None]:
-    """The codes, how many there are, and where each first appears, if that was found on the way."""
+    """The codes, the number of distinct ones, and the row where each first appears, if it costs nothing extra."""
     if values.is_integer(column.type) and not column.null_count and len(column):
         integers = np.asarray(column)
         least = int(integers.min())
@@ -71,11 +71,11 @@ def _column_codes(column: pa.Array) -> tuple[Int64Array, int, Int64Array | None]
 
 
 _DENSE = 2
-"""Integers whose range is no larger than this many times their number are looked up in a table of that range."""
+"""Integers are encoded by a lookup table of their range if that is at most this many times their number."""
 
 
 def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, int, Int64Array]:
-    """Faster than a hash table."""
+    """Codes by a lookup table, which is faster than a hash table."""
     first = _first_rows(offsets, span)
     occurs = first < len(offsets)
     if occurs.all():
@@ -85,14 +85,14 @@ def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, int, Int64
 
 
 def _first_rows(codes: Int64Array, count: int) -> Int64Array:
-    """The row where each code first appears; of one that does not, how many rows there are."""
+    """The row where each code first appears; the number of rows for a code that does not."""
     first = np.full(count, len(codes), dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last write wins: the earliest row
     return first
 
 
 def _flatten(column: pa.Array) -> list[pa.Array]:
-    """A struct as its fields and where it is null itself; any other column as it is."""
+    """A struct becomes its null mask and its fields; any other column stays as it is."""
     if not pa.types.is_struct(column.type):
         return [column]
     fields = [part for field in column.flatten() for part in _flatten(field)]
@@ -100,19 +100,19 @@ def _flatten(column: pa.Array) -> list[pa.Array]:
 
 
 def ranks(column: pa.Array) -> Int64Array | None:
-    """Integers in the order of a key's values, nulls first; None for a key that has parts, or none."""
+    """Integers that sort like the values of a key, nulls first; None for a struct or a column of type null."""
     kind = column.type
     if values.is_fixed(kind):
-        found = values.fixed_order_keys(column)
+        ranked = values.fixed_order_keys(column)
     elif values.is_ranked(kind):
-        found = values.ranked(column)[0]
+        ranked = values.ranked(column)[0]
     else:
         return None
-    return np.where(np.asarray(column.is_null()), np.iinfo(np.int64).min, found) if column.null_count else found
+    return np.where(np.asarray(column.is_null()), np.iinfo(np.int64).min, ranked) if column.null_count else ranked
 
 
 def hashes(columns: Sequence[pa.Array], length: int) -> UInt64Array:
-    """A 64-bit hash of every key. It decides the shard of a key, so it must never change between versions."""
+    """A 64-bit hash of every key. It determines the shard of a key, so it must never change between versions."""
     result = np.full(length, 0x9E3779B97F4A7C15, dtype=np.uint64)
     for part in (part for column in columns for part in _flatten(column)):
         with np.errstate(over="ignore"):
@@ -151,8 +151,8 @@ def _bytes_hash(column: pa.Array) -> UInt64Array:
         with np.errstate(over="ignore"):
             powers = np.cumprod(np.full(int(lengths.max()), _BASE, dtype=np.uint64))
             terms = (data.astype(np.uint64) + np.uint64(1)) * powers[position]
-            held = np.flatnonzero(lengths)
-            result[held] += np.add.reduceat(terms, begins[held])
+            nonempty = np.flatnonzero(lengths)
+            result[nonempty] += np.add.reduceat(terms, begins[nonempty])
     return mix(result)
 
 

@@ -3,8 +3,8 @@
     magic "MNTN" | format version, 2 bytes | kind, 2 bytes | CRC-32 of the body, 4 bytes | body
 
 The body of a table is one IPC stream per part: the keys, each leaf set, the tuples if the query keeps any, each
-dictionary. A chunk has its keys and its tuples, as they are or compressed. Arrow does the serialising; the header makes
-sure that damaged bytes, or bytes of a newer Muntin, are an error and never a wrong number.
+dictionary. The body of a chunk is its keys and its tuples, compressed or not. Arrow does the serialising; the header
+ensures that damaged bytes, or bytes of a newer Muntin, are an error and never a wrong number.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from muntin.panes.tuples import Tuples
 from muntin.partials import values
 
 FORMAT_VERSION = 4
-"""Since version 2 chunks share values of the state; since version 3 equal counts of leaves are written once; since
-version 4 a description of the query is beside the header. States of earlier versions are read as they are."""
+"""Version 2: chunks share values of the state. Version 3: equal counts of leaves are written once. Version 4: a
+description of the query is stored beside the header. States of earlier versions can still be read."""
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 PLAIN = pa.ipc.IpcWriteOptions()
 _SAME = b"same"
-"""In the schema of leaves: for every field of their state, which of the columns that were written it is."""
+"""Schema metadata of leaves: for every field of their state, the index of the written column that has its values."""
 _CHUNK = struct.Struct("<8sQ")
-"""Before a chunk, within what the checksum covers: its codec, nothing if it has none, and its size without one."""
+"""Precedes a chunk, covered by the checksum: its codec, empty if uncompressed, and its uncompressed size."""
 
 
 class Kind(IntEnum):
@@ -55,15 +55,15 @@ def seal(kind: Kind, body: bytes) -> bytes:
 
 
 def _checksum(version: int, body: bytes | memoryview) -> int:
-    return zlib.crc32(body, 0 if version == 1 else version)  # so that a damaged version shows, too
+    return zlib.crc32(body, 0 if version == 1 else version)  # detects a damaged version, too
 
 
 def unseal(kind: Kind, sealed: bytes) -> memoryview:
-    """The body behind the header, once the header has been checked."""
+    """The body behind the header, after checking both."""
     remedy = "Restore the checkpoint from a backup, or start the query with a new checkpoint location."
     if len(sealed) < _HEADER.size:
         raise StateError(f"A value in Muntin's state is cut short: {len(sealed)} bytes. {remedy}")
-    magic, version, found, checksum = _HEADER.unpack_from(sealed)
+    magic, version, sealed_kind, checksum = _HEADER.unpack_from(sealed)
     if magic != _MAGIC:
         raise StateError(f"A value in Muntin's state is not one of Muntin's. {remedy}")
     if version > FORMAT_VERSION:
@@ -72,7 +72,7 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
             "Install the Muntin that wrote it, or a newer one."
         )
     body = memoryview(sealed)[_HEADER.size :]
-    if version < 1 or _checksum(version, body) != checksum or found != kind:
+    if version < 1 or _checksum(version, body) != checksum or sealed_kind != kind:
         raise StateError(f"A value in Muntin's state is damaged: its checksum does not match. {remedy}")
     return body
 
@@ -98,21 +98,21 @@ def write_table(sink: pa.NativeFile, table: PaneTable, options: pa.ipc.IpcWriteO
 
 
 def read_table(layout: Layout, batches: Sequence[pa.RecordBatch]) -> PaneTable:
-    """The table of the batches that `write_table` has written."""
-    keys, *rest = batches
+    """The table from the batches that `write_table` wrote."""
+    keys, *remaining = batches
     if keys.schema.names != layout.keys.names:
         raise StateError(f"The state has the keys {keys.schema.names}, the query {layout.keys.names}.")
     count = len(layout.leaf_sets)
-    leaves = tuple(_leaves(batch) for batch in rest[:count])
-    rest = rest[count:]
+    leaves = tuple(_leaves(batch) for batch in remaining[:count])
+    remaining = remaining[count:]
     tuples = None
     if layout.tuples is not None:
-        tuples, rest = _tuples(rest[0], layout.tuples), rest[1:]
-    return PaneTable(keys, leaves, {batch.schema.names[0]: batch.column(0) for batch in rest}, tuples)
+        tuples, remaining = _tuples(remaining[0], layout.tuples), remaining[1:]
+    return PaneTable(keys, leaves, {batch.schema.names[0]: batch.column(0) for batch in remaining}, tuples)
 
 
 def pack_chunk(table: PaneTable, codec: pa.Codec | None) -> bytes:
-    """The keys and the tuples of a table, which are in order; with a codec, compressed."""
+    """The keys and the tuples of a table, which must be in order; compressed if there is a codec."""
     assert table.tuples is not None
     sink = pa.BufferOutputStream()
     write_batch(sink, table.keys if codec is None else _short(table.keys, "if narrower"), PLAIN)
@@ -132,8 +132,8 @@ def unpack_chunk(layout: Layout, sealed: bytes) -> PaneTable:
         body = memoryview(codec.decompress(pa.py_buffer(body), decompressed_size=size))
     keys, tuples = read_batches(body)
     assert layout.tuples is not None
-    none = tuple(each.empty() for each in layout.leaf_sets)
-    return PaneTable(_long(keys, layout.keys), none, {}, _tuples(tuples, layout.tuples))
+    leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
+    return PaneTable(_long(keys, layout.keys), leaves, {}, _tuples(tuples, layout.tuples))
 
 
 def verify_chunk(sealed: bytes) -> None:
@@ -142,7 +142,7 @@ def verify_chunk(sealed: bytes) -> None:
 
 
 def pack_rows(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """Whole rows, as they came."""
+    """Whole rows, in the order of arrival."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema, options=_OPTIONS) as writer:
         for batch in batches:
@@ -164,13 +164,13 @@ def unpack_header(sealed: bytes) -> dict[str, Any]:
 
 
 def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
-    """Where nothing is null, the counts that several aggregates need are the same: these are written once."""
+    """Equal integer columns are written once: the counts of several aggregates are equal where nothing is null."""
     written: list[Array] = []
     same: list[int] = []
     for column in leaves.state:
-        at = next((i for i, other in enumerate(written) if _are_equal(column, other)), len(written))
-        same.append(at)
-        if at == len(written):
+        index = next((i for i, other in enumerate(written) if _are_equal(column, other)), len(written))
+        same.append(index)
+        if index == len(written):
             written.append(column)
     names = ["key", "time", *(f"s{i}" for i in range(len(written)))]
     batch = _narrowed([leaves.key, leaves.time, *written], names, distances="if narrower")
@@ -178,7 +178,7 @@ def _leaf_batch(leaves: Leaves) -> pa.RecordBatch:
 
 
 def _are_equal(column: Array, other: Array) -> bool:
-    """Of integers; most that differ do so at once."""
+    """Whether two integer columns are equal. Most unequal ones already differ in their first value."""
     if not column.dtype == other.dtype == np.int64 or (len(column) and column[0] != other[0]):
         return False
     return np.array_equal(column, other)
@@ -187,11 +187,11 @@ def _are_equal(column: Array, other: Array) -> bool:
 def _leaves(batch: pa.RecordBatch) -> Leaves:
     key, time, *written = (_widened(batch, i) for i in range(batch.num_columns))
     same = (batch.schema.metadata or {}).get(_SAME)
-    return Leaves(key, time, tuple(written if same is None else (written[at] for at in json.loads(same))))
+    return Leaves(key, time, tuple(written if same is None else (written[i] for i in json.loads(same))))
 
 
 def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:
-    """In order, neighbours are close: their distances take fewer bytes, and compress to almost nothing."""
+    """Tuples in order are stored by their distances, which take fewer bytes and compress to almost nothing."""
     narrow = _narrowed([tuples.key, tuples.time], ["key", "time"], distances="always" if in_order else "never")
     columns = _short(tuples.columns, "never") if in_order else tuples.columns
     fields = [*narrow.schema, *columns.schema]
@@ -199,8 +199,8 @@ def _tuple_batch(tuples: Tuples, in_order: bool = False) -> pa.RecordBatch:
 
 
 def _tuples(batch: pa.RecordBatch, schema: pa.Schema) -> Tuples:
-    rest = pa.RecordBatch.from_arrays(batch.columns[2:], schema=pa.schema(list(batch.schema)[2:]))
-    columns = _long(rest, schema) if any(is_shortened(field.metadata or {}) for field in rest.schema) else rest
+    stored = pa.RecordBatch.from_arrays(batch.columns[2:], schema=pa.schema(list(batch.schema)[2:]))
+    columns = _long(stored, schema) if any(is_shortened(field.metadata or {}) for field in stored.schema) else stored
     return Tuples(_widened(batch, 0), _widened(batch, 1), columns)
 
 
@@ -222,33 +222,33 @@ def _widened(batch: pa.RecordBatch, index: int) -> Array:
 
 
 def _short(batch: pa.RecordBatch, distances: Distances) -> pa.RecordBatch:
-    """The columns of a batch with its integers, dates and times in few bytes: those that have no nulls."""
+    """The batch with integers, dates and times in few bytes, in columns without nulls."""
     arrays, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         kind = field.type
-        whole = values.is_fixed(kind) and not (pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+        is_integral = values.is_fixed(kind) and not (pa.types.is_floating(kind) or pa.types.is_boolean(kind))
         metadata: dict[bytes, str] = {}
-        if whole and not column.null_count:
-            short, metadata = shortened(values.fixed_order_keys(column), distances, divided=True)
-            column = pa.array(short)
+        if is_integral and not column.null_count:
+            integers, metadata = shortened(values.fixed_order_keys(column), distances, divided=True)
+            column = pa.array(integers)
         arrays.append(column)
         fields.append(pa.field(field.name, column.type, metadata=metadata or None))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _long(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a batch in the types of a schema, of as many columns."""
+    """The batch with its shortened columns restored to the types of a schema, which has as many columns."""
     columns = []
-    for found, field, column in zip(batch.schema, schema, batch.columns, strict=True):
-        if is_shortened(found.metadata or {}):
-            integers = restored(np.asarray(column), found.metadata)
+    for stored, field, column in zip(batch.schema, schema, batch.columns, strict=True):
+        if is_shortened(stored.metadata or {}):
+            integers = restored(np.asarray(column), stored.metadata)
             column = pa.array(integers.astype(f"int{field.type.bit_width}", copy=False)).view(field.type)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def write_batch(sink: pa.NativeFile, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions = _OPTIONS) -> None:
-    """As a stream of its own."""
+    """Write the batch as an IPC stream of its own."""
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
 
@@ -257,5 +257,5 @@ def read_batches(body: memoryview) -> Iterator[pa.RecordBatch]:
     """All batches, each written by `write_batch`."""
     source = pa.BufferReader(pa.py_buffer(body))
     while source.tell() < len(body):
-        (batch,) = pa.ipc.open_stream(source)  # to its end, so that the source stands at the next stream
+        (batch,) = pa.ipc.open_stream(source)  # reads to the end, so that the source is at the next stream
         yield batch

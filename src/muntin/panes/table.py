@@ -1,7 +1,6 @@
-"""The pane table: partials of many keys and panes, as arrays sorted by (key, time), and tuples kept as they are.
+"""The pane table: partials of many keys and panes, as arrays sorted by (key, time), and unaggregated tuples.
 
-A table is what the pane stage sends, what a segment of the state holds and what the tree is built over. Tables are
-values: nothing changes one once it is made.
+The pane stage sends tables, segments of the state contain them, and the tree is built over one. Tables are immutable.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ class LeafSet:
     """Partials that share their leaves.
 
     Over panes of time, all built-in partials have one leaf per (key, pane). A custom partial has leaves of its own:
-    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple. What is to be corrected
-    because tuples were shed has leaves only where some were.
+    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple. Corrections for shedding have
+    leaves only where tuples were shed.
     """
 
     partials: tuple[Partial, ...]
     per_tuple: bool = False
     latest: bool = False
-    """Whether the leaves of a key are written anew as a whole: of several tables, the last that has the key counts."""
+    """Whether the leaves of a key are replaced together: of several tables, the last one with the key counts."""
 
     @property
     def of_shed(self) -> bool:
-        """Whether its leaves are strata of which tuples were shed."""
+        """Whether its leaves are strata from which tuples were shed."""
         return self.partials[0].of_shed
 
     @property
     def custom(self) -> CustomPartial | None:
-        only = self.partials[0]
-        return only if isinstance(only, CustomPartial) else None
+        partial = self.partials[0]
+        return partial if isinstance(partial, CustomPartial) else None
 
     def combine(self, left: State, right: State) -> State:
-        """All the partials at once, over the concatenation of their fields."""
+        """Combine all partials, over the concatenation of their fields."""
         return tuple(
             column for partial, fields in self.parts() for column in partial.combine(left[fields], right[fields])
         )
 
     def reduce(self, state: State, runs: Runs) -> State:
-        if runs.size == len(runs.starts):  # one element each: nothing is to be done
+        if runs.size == len(runs.starts):  # one element each: nothing to combine
             return runs.gathered(state)[0]
         return tuple(column for partial, fields in self.parts() for column in partial.reduce(state[fields], runs))
 
@@ -66,15 +65,15 @@ class LeafSet:
         return tuple(dict.fromkeys(column for partial in self.partials for column in partial.read))
 
     def empty(self) -> Leaves:
-        none = np.zeros(0, dtype=np.int64)
-        return Leaves(none, none, tuple(np.zeros(0, dtype=field.dtype) for field in self.fields))
+        empty = np.zeros(0, dtype=np.int64)
+        return Leaves(empty, empty, tuple(np.zeros(0, dtype=field.dtype) for field in self.fields))
 
     @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(field for partial in self.partials for field in partial.fields)
 
     def parts(self) -> tuple[tuple[Partial, slice], ...]:
-        """Each partial with the slice of the fields that are its own."""
+        """Each partial with the slice of its fields."""
         return self._parts
 
     @cached_property
@@ -88,14 +87,14 @@ class LeafSet:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a pane table of a query looks like: its key columns, its leaf sets, the columns of tuples that it keeps."""
+    """The structure of a query's pane tables: key columns, leaf sets, and the columns of the tuples that are kept."""
 
     keys: pa.Schema
     leaf_sets: tuple[LeafSet, ...]
     tuples: pa.Schema | None = None
-    """The columns of the tuples that are kept as they are, if any are; then every table has some, or none of them."""
+    """The columns of unaggregated tuples; None if the query keeps none. Otherwise every packed table has tuples."""
     whole: bool = False
-    """Whether tuples are kept for whole windows, beyond the time when they are settled."""
+    """Whether tuples are kept for holistic aggregates, beyond the time when they are finalized."""
 
     @property
     def weighs(self) -> bool:
@@ -105,16 +104,16 @@ class Layout:
     def no_tuples(self) -> Tuples | None:
         if self.tuples is None:
             return None
-        none = np.zeros(0, dtype=np.int64)
-        return Tuples(none, none, pa.record_batch([pa.array([], f.type) for f in self.tuples], schema=self.tuples))
+        empty = np.zeros(0, dtype=np.int64)
+        return Tuples(empty, empty, pa.record_batch([pa.array([], f.type) for f in self.tuples], schema=self.tuples))
 
 
 @dataclass(frozen=True)
 class Leaves:
     """The leaves of one leaf set: the code of the key, the time, the state.
 
-    The time of a leaf is its pane's start, or its tuple's own. Where tuples are numbered, the number of the leaf's
-    first tuple stands for the time.
+    The time of a leaf is its pane's start, or that of its tuple. Where tuples are numbered, it is the number of the
+    leaf's first tuple.
     """
 
     key: Int64Array
@@ -124,11 +123,11 @@ class Leaves:
     def __len__(self) -> int:
         return len(self.key)
 
-    def take(self, chosen: Int64Array | BoolArray | slice) -> Leaves:
-        if isinstance(chosen, np.ndarray) and chosen.dtype == bool:
-            choose = chooser(np.asarray(chosen, dtype=bool))
-            return Leaves(choose(self.key), choose(self.time), tuple(choose(column) for column in self.state))
-        return Leaves(self.key[chosen], self.time[chosen], tuple(column[chosen] for column in self.state))
+    def take(self, selection: Int64Array | BoolArray | slice) -> Leaves:
+        if isinstance(selection, np.ndarray) and selection.dtype == bool:
+            select = chooser(np.asarray(selection, dtype=bool))
+            return Leaves(select(self.key), select(self.time), tuple(select(column) for column in self.state))
+        return Leaves(self.key[selection], self.time[selection], tuple(column[selection] for column in self.state))
 
     @property
     def nbytes(self) -> int:
@@ -137,7 +136,7 @@ class Leaves:
 
 @dataclass(frozen=True)
 class PaneTable:
-    """`keys` has the distinct keys, in the order of their codes; `dictionaries` the values behind ranks."""
+    """`keys` are the distinct keys in the order of their codes, `dictionaries` the sorted values behind ranks."""
 
     keys: pa.RecordBatch
     leaves: tuple[Leaves, ...]
@@ -150,31 +149,31 @@ class PaneTable:
 
     @property
     def size(self) -> int:
-        """How many leaves there are in all sets, and tuples beside them."""
-        return sum(len(each) for each in self.leaves) + (0 if self.tuples is None else len(self.tuples))
+        """The number of leaves in all sets and of tuples."""
+        return sum(len(leaves) for leaves in self.leaves) + (0 if self.tuples is None else len(self.tuples))
 
     @property
     def nbytes(self) -> int:
-        held = sum(each.nbytes for each in self.leaves) + (0 if self.tuples is None else self.tuples.nbytes)
-        return held + int(self.keys.nbytes) + sum(int(each.nbytes) for each in self.dictionaries.values())
+        rows = sum(leaves.nbytes for leaves in self.leaves) + (0 if self.tuples is None else self.tuples.nbytes)
+        return rows + int(self.keys.nbytes) + sum(int(values.nbytes) for values in self.dictionaries.values())
 
     def filter(self, kept: Sequence[BoolArray], tuples: BoolArray | None = None) -> PaneTable:
-        """Only the leaves and the tuples that are marked, set by set; keys and dictionaries stay as they are."""
-        chosen = tuple(
+        """Only the marked leaves, set by set, and the marked tuples; keys and dictionaries stay as they are."""
+        kept_leaves = tuple(
             leaves if mask.all() else leaves.take(mask) for leaves, mask in zip(self.leaves, kept, strict=True)
         )
-        rest = self.tuples if self.tuples is None or tuples is None else self.tuples.take(tuples)
-        return PaneTable(self.keys, chosen, self.dictionaries, rest)
+        kept_tuples = self.tuples if self.tuples is None or tuples is None else self.tuples.take(tuples)
+        return PaneTable(self.keys, kept_leaves, self.dictionaries, kept_tuples)
 
     def only(self, tuples: BoolArray) -> PaneTable:
-        """All leaves, and the tuples that are marked."""
-        return self.filter([np.ones(len(each), dtype=bool) for each in self.leaves], tuples)
+        """All leaves, and the marked tuples."""
+        return self.filter([np.ones(len(leaves), dtype=bool) for leaves in self.leaves], tuples)
 
     def used_keys(self) -> BoolArray:
         """Which keys have a leaf or a tuple."""
         used = np.zeros(self.keys.num_rows, dtype=bool)
-        for each in self.leaves:
-            used[each.key[run_starts(each.key)]] = True
+        for leaves in self.leaves:
+            used[leaves.key[run_starts(leaves.key)]] = True
         if self.tuples is not None:
             used[self.tuples.key] = True
         return used
@@ -185,11 +184,11 @@ def key_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
 
 
 def key_batch(columns: Sequence[pa.Array], schema: pa.Schema, rows: Int64Array) -> pa.RecordBatch:
-    """The distinct keys, taken at `rows`. Without key columns a nameless column counts the one key there is."""
+    """The distinct keys, taken at `rows`. Without key columns, a nameless null column represents the only key."""
     if not columns:
         return pa.record_batch([pa.nulls(len(rows))], schema=schema)
-    chosen = pa.array(rows)
-    return pa.record_batch([column.take(chosen) for column in columns], schema=schema)
+    positions = pa.array(rows)
+    return pa.record_batch([column.take(positions) for column in columns], schema=schema)
 
 
 def key_schema(fields: Sequence[pa.Field]) -> pa.Schema:
@@ -197,9 +196,9 @@ def key_schema(fields: Sequence[pa.Field]) -> pa.Schema:
 
 
 def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False) -> PaneTable:
-    """One table of all the tuples behind `tables`, which are in the order in which they were made.
+    """One table of all the tuples behind `tables`, which must be in the order in which they were made.
 
-    With `overlay`, the later of several tables replaces a key's leaves in the sets that are written anew as a whole.
+    With `overlay`, later tables replace a key's leaves in sets that are marked `latest`.
     """
     tables = [table for table in tables if table.size] or list(tables[:1])
     if len(tables) == 1:
@@ -219,31 +218,31 @@ def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False)
         if overlay and leaf_set.latest and len(filled) > 1:
             joined = _latest(joined, np.repeat(filled, [len(parts[t]) for t in filled]), keys.num_rows)
         leaves.append(joined if len(filled) < 2 and _is_monotone(recoded, filled) else arranged(leaf_set, joined))
-    kept = [table.tuples.recoded(recoded[t]) for t, table in enumerate(tables) if table.tuples is not None]
-    return PaneTable(keys, tuple(leaves), dictionaries, concatenated(kept) if kept else None)
+    tuples = [table.tuples.recoded(recoded[t]) for t, table in enumerate(tables) if table.tuples is not None]
+    return PaneTable(keys, tuple(leaves), dictionaries, concatenated(tuples) if tuples else None)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
-    """One array of all parts, without a copy of the only one."""
+    """All parts as one array; a single part is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _is_monotone(recoded: Sequence[Int64Array], filled: Sequence[int]) -> bool:
-    """Whether the leaves of the only table that has any are still in order under their new codes."""
+    """Whether the leaves of the only non-empty table are still in order under their new codes."""
     return not filled or bool(np.all(np.diff(recoded[filled[0]]) > 0))
 
 
 def _latest(leaves: Leaves, table: Int64Array, keys: int) -> Leaves:
-    """Of each key the leaves from the last table that has any."""
+    """The leaves of each key from the last table that has any."""
     last = np.full(keys, -1, dtype=np.int64)
     np.maximum.at(last, leaves.key, table)
     return leaves.take(table == last[leaves.key])
 
 
 def compacted(layout: Layout, table: PaneTable, slack: int | None = None) -> PaneTable:
-    """The table without the keys and the dictionary values that no leaf uses, once those are the larger part.
+    """The table without unused keys and dictionary values, once most are unused.
 
-    With a `slack` of 0 that is as soon as there are any keys without use.
+    With a `slack` of 0, any unused key is removed.
     """
     keys, leaves, tuples = table.keys, table.leaves, table.tuples
     used = table.used_keys()
@@ -251,7 +250,7 @@ def compacted(layout: Layout, table: PaneTable, slack: int | None = None) -> Pan
     if keys.num_rows > (2 * count + _SLACK if slack is None else count + slack):
         recoded = np.cumsum(used) - 1
         keys = keys.filter(pa.array(used))
-        leaves = tuple(Leaves(recoded[each.key], each.time, each.state) for each in leaves)
+        leaves = tuple(Leaves(recoded[old.key], old.time, old.state) for old in leaves)
         tuples = None if tuples is None else tuples.recoded(recoded)
     dictionaries = dict(table.dictionaries)
     for column, dictionary in table.dictionaries.items():
@@ -261,37 +260,37 @@ def compacted(layout: Layout, table: PaneTable, slack: int | None = None) -> Pan
 
 
 _SLACK = 1024
-"""Below this there is nothing worth saving."""
+"""Below this, compaction saves too little."""
 
 
 def _compacted_dictionary(
     layout: Layout, leaves: tuple[Leaves, ...], column: str, dictionary: pa.Array
 ) -> tuple[pa.Array, tuple[Leaves, ...]]:
     used = np.zeros(len(dictionary), dtype=bool)
-    for leaf_set, each in zip(layout.leaf_sets, leaves, strict=True):
-        for field, ranks in zip(leaf_set.fields, each.state, strict=True):
+    for leaf_set, old in zip(layout.leaf_sets, leaves, strict=True):
+        for field, ranks in zip(leaf_set.fields, old.state, strict=True):
             if field.dictionary == column:
                 used[~ranks if field.inverted else ranks] = True
-    new = {column: np.cumsum(used) - 1}
-    changed = tuple(
+    new_ranks = {column: np.cumsum(used) - 1}
+    reranked = tuple(
         Leaves(
-            each.key,
-            each.time,
+            old.key,
+            old.time,
             tuple(
-                _rerank(ranks, field, new) if field.dictionary == column else ranks
-                for field, ranks in zip(leaf_set.fields, each.state, strict=True)
+                _rerank(ranks, field, new_ranks) if field.dictionary == column else ranks
+                for field, ranks in zip(leaf_set.fields, old.state, strict=True)
             ),
         )
-        for leaf_set, each in zip(layout.leaf_sets, leaves, strict=True)
+        for leaf_set, old in zip(layout.leaf_sets, leaves, strict=True)
     )
-    return dictionary.filter(pa.array(used)), changed
+    return dictionary.filter(pa.array(used)), reranked
 
 
 def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
-    """Leaves in order, and one of each (key, pane) where the set has one."""
+    """Leaves in order; those of one (key, pane) are combined, unless the set has one per tuple."""
     if _in_order(leaves):
         return leaves
-    # Equal times of a per-tuple set go by their states: a fixed tie-break, whatever the order of arrival.
+    # States break ties in a per-tuple set, so that the order does not depend on the order of arrival.
     ties = leaves.state if leaf_set.per_tuple else ()
     order = sort_order(leaves.key, leaves.time, ties)
     leaves = leaves.take(order)
@@ -304,9 +303,9 @@ def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
 
 
 def _in_order(leaves: Leaves) -> bool:
-    """Whether every leaf comes behind the one before it, as where new tuples of a single key follow the old ones."""
-    later = (leaves.key[1:] == leaves.key[:-1]) & (leaves.time[1:] > leaves.time[:-1])
-    return bool(np.all(later | (leaves.key[1:] > leaves.key[:-1])))
+    """Whether leaves are in strict order, as when new tuples of a single key follow the old ones."""
+    is_later = (leaves.key[1:] == leaves.key[:-1]) & (leaves.time[1:] > leaves.time[:-1])
+    return bool(np.all(is_later | (leaves.key[1:] > leaves.key[:-1])))
 
 
 def sort_order(key: Int64Array, time: Int64Array, ties: State = ()) -> Int64Array:
@@ -317,10 +316,10 @@ def sort_order(key: Int64Array, time: Int64Array, ties: State = ()) -> Int64Arra
     return np.lexsort((*reversed(ties), time, key))
 
 
-def composite_order(key: Int64Array, time: Int64Array, span_of: Int64Array) -> Int64Array | None:
-    """Key and time as one integer that sorts like the two, if they fit; `span_of` says which times must fit."""
-    first = int(span_of.min())
-    span = int(span_of.max()) - first + 1
+def composite_order(key: Int64Array, time: Int64Array, all_times: Int64Array) -> Int64Array | None:
+    """Key and time as one integer that sorts like the two; None if a key with any of `all_times` would not fit."""
+    first = int(all_times.min())
+    span = int(all_times.max()) - first + 1
     if (int(key.max()) + 1) * span >= 1 << 62:
         return None
     return key * span + (time - first)
@@ -340,9 +339,9 @@ def _merge_dictionaries(tables: Sequence[PaneTable]) -> tuple[dict[str, pa.Array
     union: dict[str, pa.Array] = {}
     ranks: list[dict[str, Int64Array]] = [{} for _ in tables]
     for column in dict.fromkeys(column for table in tables for column in table.dictionaries):
-        having = [t for t, table in enumerate(tables) if column in table.dictionaries]
-        union[column], changed = union_ranked([tables[t].dictionaries[column] for t in having])
-        for t, new in zip(having, changed, strict=True):
+        sources = [t for t, table in enumerate(tables) if column in table.dictionaries]
+        union[column], new_ranks = union_ranked([tables[t].dictionaries[column] for t in sources])
+        for t, new in zip(sources, new_ranks, strict=True):
             ranks[t][column] = new
     return union, ranks
 

@@ -1,4 +1,4 @@
-"""Tuples that are kept as they are: with the code of their key, their time, and the columns that the query reads."""
+"""Unaggregated tuples: the code of their key, their time, and the columns that the query reads."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, all_true, a
 from muntin.partials import values
 
 MEMBERSHIP = "__muntin_families"
-"""Where tuples are kept for whole windows, this column says whose they are: bit f is set if family f counts it."""
+"""A column of tuples that are kept for holistic aggregates: bit f is set if window operator f counts the tuple."""
 
 
 WEIGHT = "__muntin_weight"
-"""Where tuples were shed, this column says how many each of those that were kept stands for."""
+"""A column of tuples that survived shedding: the number of received tuples that each represents."""
 
 
-def membership_type(families: int) -> pa.DataType:
-    return next(kind for bits, kind in _MEMBERSHIP_TYPES if families <= bits)
+def membership_type(operators: int) -> pa.DataType:
+    """The narrowest type with a bit for each of this many window operators."""
+    return next(kind for bits, kind in _MEMBERSHIP_TYPES if operators <= bits)
 
 
 _MEMBERSHIP_TYPES = ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64()))
@@ -28,7 +29,7 @@ _MEMBERSHIP_TYPES = ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64,
 
 @dataclass(frozen=True)
 class Tuples:
-    """In the order of their arrival, until somebody needs them `in_order`."""
+    """Tuples in order of arrival; `in_order` sorts them by key and time."""
 
     key: Int64Array
     time: Int64Array
@@ -41,10 +42,10 @@ class Tuples:
     def nbytes(self) -> int:
         return self.key.nbytes + self.time.nbytes + int(self.columns.nbytes)
 
-    def take(self, chosen: Int64Array | BoolArray) -> Tuples:
-        if chosen.dtype == bool and all_true(chosen):
+    def take(self, selection: Int64Array | BoolArray) -> Tuples:
+        if selection.dtype == bool and all_true(selection):
             return self
-        indices = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        indices = np.flatnonzero(selection) if selection.dtype == bool else selection
         columns = self.columns.take(pa.array(indices)) if self.columns.num_columns else self.columns
         return Tuples(self.key[indices], self.time[indices], columns)
 
@@ -53,9 +54,9 @@ class Tuples:
         return Tuples(codes[self.key], self.time, self.columns)
 
     def in_order(self, first: str | None = None) -> Tuples:
-        """By key, then by time; equal times by the values of the columns, `first` before the others.
+        """Sorted by key, then by time; ties by the values of the columns, the column `first` before the others.
 
-        The tie-break is fixed by the tuples alone: it does not depend on when or in which batch they came.
+        The tie-break depends only on the tuples, not on when or in which batch they arrived.
         """
         if self._is_strictly_in_order:
             return self
@@ -64,13 +65,13 @@ class Tuples:
 
     @property
     def _is_strictly_in_order(self) -> bool:
-        """Whether no two have the same key and time, and all are in order: as tuples of one key mostly are."""
-        later = self.time[1:] > self.time[:-1]
-        same = self.key[1:] == self.key[:-1]
-        return all_true(later if all_true(same) else np.where(same, later, self.key[1:] > self.key[:-1]))
+        """Whether all are in order and no two have the same key and time, as is common for tuples of one key."""
+        is_later = self.time[1:] > self.time[:-1]
+        same_key = self.key[1:] == self.key[:-1]
+        return all_true(is_later if all_true(same_key) else np.where(same_key, is_later, self.key[1:] > self.key[:-1]))
 
     def order(self, first: str | None = None) -> Int64Array:
-        """The indices of the tuples in order."""
+        """The positions of the tuples in sorted order."""
         if self._is_strictly_in_order:
             return np.arange(len(self))
         order = by_key_and_time(self.key, self.time)
@@ -79,25 +80,26 @@ class Tuples:
         if any_true(ties) and self.columns.num_columns:
             tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
             run = np.cumsum(~np.append(False, ties)[tied])
-            chosen = order[tied]
-            ranks = self._ranks(chosen, first)
-            if not is_sorted(run, *ranks):  # what comes from chunks is
-                order[tied] = chosen[np.lexsort((*reversed(ranks), run))]
+            positions = order[tied]
+            ranks = self._ranks(positions, first)
+            if not is_sorted(run, *ranks):  # tuples from chunks already are
+                order[tied] = positions[np.lexsort((*reversed(ranks), run))]
         return order
 
-    def _ranks(self, chosen: Int64Array, first: str | None) -> list[Array]:
+    def _ranks(self, positions: Int64Array, first: str | None) -> list[Array]:
+        """Sort keys of the tuples at `positions`, the most significant first."""
         ranks: list[Array] = []
-        bits: list[Array] = []  # of floating numbers, looked at last: the two zeros are equal, and not the same
+        bits: list[Array] = []  # of floating numbers, compared last: they distinguish 0.0 from -0.0
         names = self.columns.schema.names
         for name in sorted(names, key=lambda name: name != first):
-            part = self.columns.column(name).take(pa.array(chosen))
+            part = self.columns.column(name).take(pa.array(positions))
             if part.null_count:
                 ranks.append(np.asarray(part.is_valid()))
             if values.is_fixed(part.type):
                 ranks.append(values.fixed_order_keys(part))
             elif values.is_ranked(part.type):
                 ranks.append(values.ranked(part)[0])
-            elif pa.types.is_nested(part.type):  # these have no order, but what is written of them has
+            elif pa.types.is_nested(part.type):  # these have no order, but their text has
                 ranks.append(np.unique([repr(value) for value in part.to_pylist()], return_inverse=True)[1])
             if pa.types.is_floating(part.type):
                 bits.append(values.numbers(part).view(np.int64))
@@ -105,23 +107,23 @@ class Tuples:
 
     @property
     def membership(self) -> UInt64Array:
-        """Which families count each tuple."""
+        """The window operators that count each tuple, one per bit."""
         return np.asarray(self.columns.column(MEMBERSHIP)).astype(np.uint64)
 
     def with_membership(self, membership: UInt64Array) -> Tuples:
-        at = self.columns.schema.get_field_index(MEMBERSHIP)
-        kind = self.columns.schema.field(at).type
-        columns = [*self.columns.columns[:at], pa.array(membership).cast(kind), *self.columns.columns[at + 1 :]]
+        index = self.columns.schema.get_field_index(MEMBERSHIP)
+        kind = self.columns.schema.field(index).type
+        columns = [*self.columns.columns[:index], pa.array(membership).cast(kind), *self.columns.columns[index + 1 :]]
         return Tuples(self.key, self.time, pa.record_batch(columns, schema=self.columns.schema))
 
-    def of_family(self, family: int) -> BoolArray:
-        """Which tuples a family counts."""
-        return np.asarray(self.membership >> np.uint64(family) & np.uint64(1) == 1)
+    def of_family(self, operator: int) -> BoolArray:
+        """Which tuples a window operator counts."""
+        return np.asarray(self.membership >> np.uint64(operator) & np.uint64(1) == 1)
 
-    def without(self, family: int, dropped: Int64Array) -> Tuples:
-        """The same tuples, these of them not counted by the family."""
+    def without(self, operator: int, dropped: Int64Array) -> Tuples:
+        """The same tuples, with `dropped` no longer counted by a window operator."""
         membership = self.membership
-        membership[dropped] &= ~np.uint64(1 << family)
+        membership[dropped] &= ~np.uint64(1 << operator)
         return self.with_membership(membership)
 
 
@@ -145,15 +147,15 @@ def by_key_and_time(key: Int64Array, time: Int64Array) -> Int64Array:
     span = int(time.max()) - first + 1
     bits = len(key).bit_length()
     if (int(key.max()) + 1) * span < 1 << (62 - bits):
-        # Key, time and position in one integer: to sort integers is several times as fast as to sort by them.
-        places = key * span + (time - first)
-        return np.sort((places << bits) | np.arange(len(key))) & ((1 << bits) - 1)
+        # Key, time and position in one integer: sorting integers is several times as fast as sorting positions by them.
+        composite = key * span + (time - first)
+        return np.sort((composite << bits) | np.arange(len(key))) & ((1 << bits) - 1)
     order = np.argsort(time, kind="stable")
     return order[by_code(key[order])]
 
 
 def by_code(codes: Int64Array) -> Int64Array:
-    """The stable order of small non-negative integers: sixteen bits at a time, which NumPy sorts by counting."""
+    """The stable order of small non-negative integers: sixteen bits at a time, which NumPy sorts with a radix sort."""
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     shift = 16
     largest = int(codes.max(initial=0))

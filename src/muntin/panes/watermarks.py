@@ -1,4 +1,4 @@
-"""Up to where a shard has got."""
+"""The watermarks of a shard: the times up to which its windows and tuples are final."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from muntin.windows import TupleWindow, Window
 
 @dataclass(frozen=True)
 class Marks:
-    """Two times up to which things are final, in microseconds, and whether tuples wait for more.
+    """The two watermarks of a shard, in microseconds.
 
-    Windows over time, and sessions, close with Spark's watermark, which knows the batches before this one: so they take
-    exactly the rows that Spark's own windows take. Tuples are settled as soon as the batch itself shows that they are
-    further behind the latest time than the watermark allows. Otherwise all of them would wait for one batch more.
+    Time windows and sessions close with Spark's watermark, which reflects only the batches before this one. So they
+    contain exactly the rows that Spark's own windows contain. Tuples are finalized earlier: as soon as this batch shows
+    that they are further behind the latest time than the watermark allows. Otherwise they would all wait for one more
+    batch.
     """
 
     watermark: int
     settled: int
+    """The time up to which tuples are finalized, in event-time order."""
     waits: bool = False
-    """Whether tuples wait for their chunk to be complete in a query that samples, too: while it does not."""
+    """Whether tuples wait until their chunk is complete even in a query that samples; set while sampling is paused."""
 
     @classmethod
     def at(cls, time: int) -> Marks:
-        """Both at one time."""
+        """Both watermarks at one time."""
         return cls(time, time)
 
     def too_late(self, times: Int64Array, windows: Sequence[Window]) -> BoolArray:
-        """Which tuples are too late for all of these windows."""
-        numbered = [window for window in windows if isinstance(window, TupleWindow)]
-        others = [window for window in windows if not isinstance(window, TupleWindow)]
+        """Which tuples are too late for all of `windows`."""
+        tuple_windows = [window for window in windows if isinstance(window, TupleWindow)]
+        time_windows = [window for window in windows if not isinstance(window, TupleWindow)]
         late = np.ones(len(times), dtype=bool)
-        if others:
-            late &= last_ends(times, others) <= self.watermark
-        if numbered:
-            late &= last_ends(times, numbered) <= self.settled
+        if time_windows:
+            late &= last_ends(times, time_windows) <= self.watermark
+        if tuple_windows:
+            late &= last_ends(times, tuple_windows) <= self.settled
         return late

@@ -1,4 +1,4 @@
-"""The state of a custom aggregate: what the user's functions make of tuples, as arrays."""
+"""The state of a custom aggregate: the arrays that the user's functions return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.partials.rows import Rows
 
 @dataclass(frozen=True)
 class Shape:
-    """How the user's functions hand their state over: one array, a tuple of arrays or a dict of them."""
+    """The form in which the user's functions return their state: one array, a tuple of arrays or a dict of them."""
 
     names: tuple[str, ...] | None
     size: int | None
@@ -49,10 +49,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class CustomPartial(Partial):
-    """The user's state, one partial per pane; one per tuple where the order of the tuples matters.
+    """The user's state: one partial per pane if the aggregate is commutative, else one per tuple.
 
-    A function that is not commutative can only combine neighbours in time, and until the last window of a pane has
-    closed a tuple may still arrive between any two others. So its tuples stay apart, lifted, and meet in the tree.
+    A function that is not commutative can only combine neighbours in time. Until the last window of a pane has closed,
+    a tuple may still arrive between any two others. So its lifted tuples stay separate, and are combined in the tree.
     """
 
     columns: tuple[str, ...]
@@ -77,10 +77,10 @@ class CustomPartial(Partial):
     def lift_tuples(self, rows: Rows) -> tuple[Int64Array, State]:
         """The positions of the tuples that count, and the lifted state of each."""
         mask = rows.mask(self.columns, self.where)
-        chosen = np.arange(len(rows.groups)) if mask is None else np.flatnonzero(mask)
-        inputs = [as_numpy(rows.array(column).take(pa.array(chosen))) for column in self.columns]
+        positions = np.arange(len(rows.groups)) if mask is None else np.flatnonzero(mask)
+        inputs = [as_numpy(rows.array(column).take(pa.array(positions))) for column in self.columns]
         lifted = self.shape.pack(self.lift_function(*inputs))
-        return chosen, self._typed(lifted, len(chosen), "lift")
+        return positions, self._typed(lifted, len(positions), "lift")
 
     def combine(self, left: State, right: State) -> State:
         result = self.combine_function(self.shape.unpack(left), self.shape.unpack(right))
@@ -100,7 +100,7 @@ class CustomPartial(Partial):
 
 @dataclass(frozen=True)
 class OptionalPartial(Partial):
-    """A custom partial that shares its leaves with others, with a flag: of no tuples there is no custom state."""
+    """A custom partial that shares its leaves with others. A flag marks the leaves that have tuples, and so a state."""
 
     inner: CustomPartial
 
@@ -113,9 +113,9 @@ class OptionalPartial(Partial):
         return self.inner.inputs
 
     def lift(self, rows: Rows) -> State:
-        """The tuples of a group follow one another, in their order."""
-        chosen, state = self.inner.lift_tuples(rows)
-        groups = rows.groups[chosen]
+        """The tuples of each group must be neighbours, in order."""
+        positions, state = self.inner.lift_tuples(rows)
+        groups = rows.groups[positions]
         starts = run_starts(groups)
         present = np.zeros(rows.group_count, dtype=bool)
         present[groups[starts]] = True
@@ -137,7 +137,7 @@ class OptionalPartial(Partial):
 
 
 def as_numpy(array: pa.Array) -> Array:
-    """Tuples as the user's `lift` gets them: no nulls; strings as objects, times as datetime64[us]."""
+    """Values as the user's `lift` receives them: without nulls; strings as objects, times as datetime64[us]."""
     if pa.types.is_timestamp(array.type):
         return np.asarray(values.fixed_order_keys(array)).view("datetime64[us]")
     return np.asarray(array.to_numpy(zero_copy_only=False))

@@ -9,7 +9,7 @@
 | `argmin(x, by)` | by, then time, then whether x is null, then x |
 | `argmax(x, by)` | by inverted, then time, then whether x is null, then x |
 
-The later places of an order are the fixed tie-break: the answer does not depend on the order of arrival.
+The later places of an order are a fixed tie-break: the answer does not depend on the order of arrival.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Place:
     ranked: bool = False
     """Whether the column's order keys are ranks in a dictionary."""
     nullness: bool = False
-    """Whether the place is not the column's value but whether it is null (1) or not (0)."""
+    """Whether the place compares nullness (1 if the column is null, else 0) instead of the value."""
 
 
 @dataclass(frozen=True)
 class Least(Partial):
-    """Field 0 tells whether there is no tuple (1) or one (0); the others hold its order keys.
+    """Field 0 is 1 if there is no tuple, else 0; the other fields are the order keys of the least tuple.
 
-    A tuple counts unless one of its columns is null; a column whose nullness has a place of its own may be null.
+    A tuple counts if none of its columns is null, except those whose nullness is a place in the order.
     """
 
     places: tuple[Place, ...]
@@ -57,11 +57,11 @@ class Least(Partial):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        kept = (
+        order_keys = (
             Field("int64", dictionary=place.column if place.ranked else None, inverted=place.inverted)
             for place in self.places
         )
-        return (Field("uint8"), *kept)
+        return (Field("uint8"), *order_keys)
 
     def lift(self, rows: Rows) -> State:
         groups, *keys = rows.select(self.required, self.where, *(_keys(place, rows) for place in self.places))
@@ -71,10 +71,10 @@ class Least(Partial):
             signed = ~keys[index] if place.inverted else keys[index]
             best = np.full(rows.group_count, _LARGEST, dtype=np.int64)
             np.minimum.at(best, groups, signed)
-            # Groups without a tuple hold rank 0, so that a change of dictionary finds a rank to change.
+            # Groups without a tuple get rank 0, which every dictionary has, so that they can be ranked again.
             best[absent == 1] = ~np.int64(0) if place.inverted else 0
             least.append(best)
-            if index + 1 < len(self.places):  # only the tuples that tie so far go on to the next place
+            if index + 1 < len(self.places):  # only tuples that tie so far are compared by the next place
                 ties = signed == best[groups]
                 groups, *keys = (column[ties] for column in (groups, *keys))
         return (absent, *least)
@@ -86,11 +86,11 @@ class Least(Partial):
     def reduce(self, state: State, runs: Runs) -> State:
         if len(self.places) > 1:
             return super().reduce(state, runs)
-        # One place: with absent partials out of the way, the run's least key is a plain minimum.
+        # One place: with absent partials replaced by the largest key, the run's least key is a plain minimum.
         (absent, key), runs = runs.gathered(state)
         best = runs.least(np.where(absent == 1, _LARGEST, key))
-        gone = runs.least(absent)
-        return (gone, np.where(gone == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
+        all_absent = runs.least(absent)
+        return (all_absent, np.where(all_absent == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
 
 
 def _keys(place: Place, rows: Rows) -> Int64Array:
@@ -113,7 +113,7 @@ def less(left: State, right: State) -> BoolArray:
 
 @dataclass(frozen=True)
 class LeastCount(Partial):
-    """The least value (the greatest, if inverted) and how many tuples have it."""
+    """The least value (the greatest, if inverted) and the number of tuples that have it."""
 
     place: Place
 

@@ -1,4 +1,4 @@
-"""Partials: what a pane keeps of its tuples. `lift` makes them from tuples, `combine` merges them.
+"""Partials: partial results of a pane's tuples. `lift` makes them from tuples, `combine` merges them.
 
 An aggregate is a set of partials and a `lower` that turns their combination into the answer. Partials are values:
 two aggregates that need the same one (`sum` and `mean` of one column) share it.
@@ -24,7 +24,7 @@ class Field:
     dictionary: str | None = None
     """The column whose dictionary the ranks in this field belong to, if they are ranks."""
     inverted: bool = False
-    """Whether the field holds the complement of its values, so that the greatest value compares as the least."""
+    """Whether the field is the complement of its values, so that the greatest value compares as the least."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Partial(ABC):
     where: str | None
     """The boolean column that says which tuples count, if not all of them."""
     of_shed: ClassVar[bool] = False
-    """Whether there is something to keep only where tuples were shed."""
+    """Whether it is kept only where tuples were shed."""
     rounds: ClassVar[bool] = False
     """Whether combining rounds, so that the last bits depend on the order in which panes are combined."""
 
@@ -47,16 +47,16 @@ class Partial(ABC):
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The same, and the filter."""
+        """`inputs` and the filter."""
         return self.inputs if self.where is None else (*self.inputs, self.where)
 
     @abstractmethod
     def lift(self, rows: Rows) -> State:
-        """One partial per group, of the group's tuples; of no tuples, where none of them counts."""
+        """One partial per group, of its tuples that count; there may be none."""
 
     @abstractmethod
     def combine(self, left: State, right: State) -> State:
-        """The partials of the union of the tuples, position by position."""
+        """The partials of both sides' tuples together, position by position."""
 
     def reduce(self, state: State, runs: Runs) -> State:
         """One partial per run of neighbours."""
@@ -65,7 +65,7 @@ class Partial(ABC):
 
 @dataclass(frozen=True)
 class Count(Partial):
-    """How many tuples count: all of them, or those in which `column` is not null."""
+    """The number of tuples that count: all of them, or those in which `column` is not null."""
 
     column: str | None
 
@@ -81,7 +81,7 @@ class Count(Partial):
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
         if rows.strata is not None and self.column is None and self.where is None:
-            return (rows.strata.received.astype(np.int64),)  # those that were shed count, too
+            return (rows.strata.received.astype(np.int64),)  # shed tuples count, too
         (groups,) = rows.select(self.inputs, self.where)
         return (np.bincount(groups, minlength=rows.group_count),)
 
@@ -130,7 +130,7 @@ class FloatSum(ColumnPartial):
 
 def sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
     """The sum of each group's weights."""
-    # Of no tuples at all, bincount makes integers.
+    # Without any tuples, bincount returns integers.
     return np.bincount(groups, weights=weights, minlength=group_count).astype(np.float64, copy=False)
 
 
@@ -142,8 +142,8 @@ _LOW = (1 << _HALF) - 1
 class IntegerSum(ColumnPartial):
     """The exact sum of an integer column, as `high * 2**32 + low` with `0 <= low < 2**32`.
 
-    Two halves cannot overflow before some 2**31 tuples of the largest values, so an overflow of the answer is seen
-    where it happens, in the window that has it, and never by accident in a node of the tree that no window reads.
+    Two halves cannot overflow before some 2**31 tuples of the largest values. So an overflow is detected in the window
+    whose answer overflows, and never in a node of the tree that no window reads.
     """
 
     @property
@@ -153,7 +153,7 @@ class IntegerSum(ColumnPartial):
     def lift(self, rows: Rows) -> State:
         groups, weights = rows.select(self.inputs, self.where, self.integers(rows))
         largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
-        if largest * len(weights) < 1 << 53:  # exact in double precision, which bincount adds in
+        if largest * len(weights) < 1 << 53:  # exact in double precision, in which bincount adds
             total = exact_sums(groups, weights, rows.group_count)
             return (total >> _HALF, total & _LOW)
         high = exact_sums(groups, weights >> _HALF, rows.group_count)
@@ -184,7 +184,7 @@ def exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int
 
 
 def carried(*digits: Int64Array) -> State:
-    """Digits of 32 bits, the highest first: what is too large for one goes to the one before it."""
+    """Digits of 32 bits, the highest first: the overflow of each is carried to the one before it."""
     *higher, low = digits
     if not higher:
         return (low,)
@@ -218,10 +218,10 @@ class Moments(ColumnPartial):
         count = count_left + count_right
         share = count_right / np.maximum(count, 1)
         with np.errstate(all="ignore"):
-            apart = mean_right - mean_left
-            mean = mean_left + apart * share
-            squares = squares_left + squares_right + apart * apart * count_left * share
-        # Of no tuples there is no mean: the other side's passes through untouched, whatever apart is.
+            difference = mean_right - mean_left
+            mean = mean_left + difference * share
+            squares = squares_left + squares_right + difference * difference * count_left * share
+        # Where a side has no tuples, the result is exactly the other side, whatever the difference.
         mean = np.where(count_left == 0, mean_right, np.where(count_right == 0, mean_left, mean))
         squares = np.where(count_left == 0, squares_right, np.where(count_right == 0, squares_left, squares))
         return (count, mean, squares)

@@ -23,29 +23,29 @@ class Rows:
         group_count: int,
         strata: Strata | None = None,
     ) -> None:
-        """`groups` may be left out where every row is a group of its own, in order."""
+        """`groups` is None if every row is a group of its own, in order."""
         self.batch = batch
         self.times = times
         self.one_each = groups is None
-        """Then there is nothing to add up: a partial is its row."""
+        """Whether every group is one row: then there is nothing to add up."""
         self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.strata = strata
-        """How the rows were drawn, where there were others."""
+        """How the rows were drawn, if others were shed."""
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}
         self._masks: dict[tuple[tuple[str, ...], str | None], BoolArray | None] = {}
 
-    def of_groups(self, chosen: Int64Array, columns: Sequence[str]) -> Rows:
-        """The rows of some groups, which are numbered in this order, with these columns."""
+    def of_groups(self, kept: Int64Array, columns: Sequence[str]) -> Rows:
+        """The rows of the groups `kept`, which are renumbered in this order, with some of the columns."""
         number = np.full(self.group_count, -1)
-        number[chosen] = np.arange(len(chosen))
+        number[kept] = np.arange(len(kept))
         groups = number[self.groups]
-        at = np.flatnonzero(groups >= 0)
-        taken = [self.array(column).take(pa.array(at)) for column in columns]
-        strata = None if self.strata is None else self.strata.take(chosen)
-        return Rows(pa.record_batch(taken, names=list(columns)), self.times[at], groups[at], len(chosen), strata)
+        rows = np.flatnonzero(groups >= 0)
+        arrays = [self.array(column).take(pa.array(rows)) for column in columns]
+        strata = None if self.strata is None else self.strata.take(kept)
+        return Rows(pa.record_batch(arrays, names=list(columns)), self.times[rows], groups[rows], len(kept), strata)
 
     def array(self, column: str) -> pa.Array:
         return self.batch.column(column)
@@ -65,21 +65,21 @@ class Rows:
         return self._numbers[column]
 
     def mask(self, columns: tuple[str, ...], where: str | None) -> BoolArray | None:
-        """The rows that count: no column is null and the filter is true. None stands for all of them."""
+        """The rows that count: no column is null and the filter is true. None if all of them do."""
         key = (columns, where)
         if key not in self._masks:
             masks = [values.valid_mask(self.array(column)) for column in columns]
             if where is not None:
-                kept = values.filled(self.array(where))  # a filter that is null is not true
-                masks.append(np.asarray(kept.to_numpy(zero_copy_only=False)))
+                matches = values.filled(self.array(where))  # a filter that is null is not true
+                masks.append(np.asarray(matches.to_numpy(zero_copy_only=False)))
             present = [mask for mask in masks if mask is not None]
             self._masks[key] = np.logical_and.reduce(present) if present else None
         return self._masks[key]
 
-    def one_by_one(self, columns: tuple[str, ...], where: str | None, values: Array, nothing: int) -> Array:
-        """Where every row is a group: its value, or what there is of no row."""
+    def one_by_one(self, columns: tuple[str, ...], where: str | None, values: Array, default: int) -> Array:
+        """If every row is a group: the value of each row, or the default if the row does not count."""
         mask = self.mask(columns, where)
-        return values if mask is None else np.where(mask, values, values.dtype.type(nothing))
+        return values if mask is None else np.where(mask, values, values.dtype.type(default))
 
     def select(self, columns: tuple[str, ...], where: str | None, *arrays: Array) -> tuple[Array, ...]:
         """The groups and `arrays`, restricted to the rows that count."""

@@ -1,4 +1,4 @@
-"""How rows were drawn, where they are a sample of those that there were."""
+"""How rows were drawn, if they are a sample of the rows received."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from muntin.arrays import Float64Array, Int64Array
 
 @dataclass(frozen=True)
 class Strata:
-    """What stands behind the tuples that were kept, for each group of them: a stratum."""
+    """The strata of which the kept tuples are samples: one per group."""
 
     received: Float64Array
-    """How many tuples there were."""
+    """The number of tuples received in each group."""
     by_chance: float | None = None
-    """The chance with which each tuple was kept, where tuples were drawn one by one and not by their groups."""
+    """The probability with which each tuple was kept, if drawn uniformly, whatever its group; else None."""
 
-    def take(self, chosen: Int64Array) -> Strata:
-        return Strata(self.received[chosen], self.by_chance)
+    def take(self, groups: Int64Array) -> Strata:
+        return Strata(self.received[groups], self.by_chance)
 
     def weights(self, groups: Int64Array) -> Float64Array:
-        """How many tuples each kept one stands for, itself among them; `groups` says of which group each is.
+        """How many tuples each kept one represents, including itself; `groups` are the groups of the kept tuples.
 
-        Where tuples were kept whatever their group is, all stand for equally many: groups of which none was kept are
-        among those.
+        Tuples that were drawn uniformly all represent equally many, because they also represent the groups of which
+        none was kept.
         """
         if self.by_chance is not None:
             return np.full(len(groups), 1 / self.by_chance)

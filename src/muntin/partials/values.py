@@ -37,7 +37,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 @lru_cache(maxsize=256)
 def is_fixed(kind: pa.DataType) -> bool:
-    """Types whose values are their own order keys, up to a change of representation."""
+    """Types whose values can be converted to order keys one by one, without a dictionary."""
     return is_number(kind) or any(
         test(kind) for test in (pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration)
     )
@@ -45,7 +45,7 @@ def is_fixed(kind: pa.DataType) -> bool:
 
 @lru_cache(maxsize=256)
 def is_ranked(kind: pa.DataType) -> bool:
-    """Types that are kept in a sorted dictionary and compared by rank."""
+    """Types whose values are stored in a sorted dictionary and compared by rank."""
     return any(
         test(kind)
         for test in (
@@ -67,7 +67,7 @@ def check_orderable(kind: pa.DataType, what: str) -> None:
 
 
 def valid_mask(array: pa.Array) -> BoolArray | None:
-    """Where the array is not null; None if it has no nulls."""
+    """True where the array is not null; None if it has no nulls."""
     if array.null_count == 0:
         return None
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
@@ -123,33 +123,33 @@ def ranked(array: pa.Array) -> tuple[Int64Array, pa.Array]:
 
 
 def union_ranked(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Int64Array]]:
-    """One sorted dictionary for all, and for each the new rank of its old ranks."""
+    """One sorted dictionary of all values, and for each dictionary the new rank of each old rank."""
     ranks, union = ranked(pa.concat_arrays(dictionaries))
-    cuts = np.cumsum([len(each) for each in dictionaries])[:-1]
+    cuts = np.cumsum([len(dictionary) for dictionary in dictionaries])[:-1]
     return union, [part if len(part) else np.zeros(1, np.int64) for part in np.split(ranks, cuts)]
 
 
 def numbers(array: pa.Array) -> Float64Array:
     """A numeric array as float64; nulls give an arbitrary number."""
     if pa.types.is_decimal(array.type):
-        # Arrow multiplies by a tenth, a hundredth and so on, which no double is: then 54.895 is 54.894999999999996.
+        # Arrow multiplies by 0.001, which is not exact in double precision: 54.895 becomes 54.894999999999996.
         low, high = units(array)
-        whole = np.where(high == low >> 63, low, high * 2.0**64 + low.view(np.uint64))
-        return np.asarray(whole / 10.0**array.type.scale)
+        unscaled = np.where(high == low >> 63, low, high * 2.0**64 + low.view(np.uint64))
+        return np.asarray(unscaled / 10.0**array.type.scale)
     return np.asarray(filled(array).to_numpy(zero_copy_only=False)).astype(np.float64, copy=False)
 
 
 def units(decimals: pa.Array) -> tuple[Int64Array, Int64Array]:
-    """How many smallest units each decimal has: the lower 64 bits and the upper ones. Nulls give arbitrary ones."""
+    """The unscaled integer of each decimal: its lower and its upper 64 bits. Nulls give arbitrary ones."""
     if not len(decimals):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    both = np.frombuffer(decimals.buffers()[1], dtype=np.int64).reshape(-1, 2)
-    both = both[decimals.offset : decimals.offset + len(decimals)]
-    return np.ascontiguousarray(both[:, 0]), both[:, 1]
+    halves = np.frombuffer(decimals.buffers()[1], dtype=np.int64).reshape(-1, 2)
+    halves = halves[decimals.offset : decimals.offset + len(decimals)]
+    return np.ascontiguousarray(halves[:, 0]), halves[:, 1]
 
 
 def viewed(numbers: Int64Array, kind: pa.DataType) -> pa.Array:
-    """Integers as values of a type of the same width, such as a time: nothing is copied."""
+    """Integers as values of a type of the same width, such as a time, without a copy."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
@@ -161,26 +161,26 @@ def of_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def taken(columns: pa.RecordBatch, chosen: Int64Array) -> pa.RecordBatch:
-    """Some rows, by their indices. Of few rows NumPy takes numbers in a fraction of the time of Arrow's `take`."""
+def taken(columns: pa.RecordBatch, indices: Int64Array) -> pa.RecordBatch:
+    """The rows at `indices`. NumPy takes numbers of a few rows much faster than Arrow's `take`."""
     if not columns.num_columns:
         return columns
-    arrays = [taken_from(array, chosen) for array in columns.columns]
+    arrays = [taken_from(array, indices) for array in columns.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
 
 
-def taken_from(array: pa.Array, chosen: Int64Array) -> pa.Array:
+def taken_from(array: pa.Array, indices: Int64Array) -> pa.Array:
     if is_number(array.type) and not array.null_count:
-        return pa.array(np.asarray(array)[chosen])
-    return array.take(pa.array(chosen))
+        return pa.array(np.asarray(array)[indices])
+    return array.take(pa.array(indices))
 
 
 def masked(numbers: Array, missing: BoolArray) -> pa.Array:
-    """Numbers, null where they are missing: as they are, with a bit for each."""
+    """Numbers with nulls where they are missing. Only the bits of the nulls are new; the numbers are not copied."""
     if not any_true(missing):
         return pa.array(numbers)
-    there = np.packbits(~missing, bitorder="little")
-    buffers = [pa.py_buffer(there), pa.py_buffer(np.ascontiguousarray(numbers))]
+    valid_bits = np.packbits(~missing, bitorder="little")
+    buffers = [pa.py_buffer(valid_bits), pa.py_buffer(np.ascontiguousarray(numbers))]
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), buffers)
 
 
@@ -189,5 +189,5 @@ def nan_as_null(numbers: Float64Array) -> pa.Array:
 
 
 def filled(array: pa.Array) -> pa.Array:
-    """The array without its nulls' validity, so that NumPy can see it as it is."""
+    """The array with a placeholder for nulls, so that NumPy can read it."""
     return array.fill_null(False if pa.types.is_boolean(array.type) else 0) if array.null_count else array

@@ -1,1 +1,1 @@
-"""Statistics that several features share: intervals, order statistics, frequencies, and how a budget is divided."""
+"""Statistics that several features share: intervals, order statistics, frequencies, and the division of a budget."""

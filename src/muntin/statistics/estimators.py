@@ -1,9 +1,9 @@
-"""Estimates from simple random samples, with intervals: what a window's sample says of the window.
+"""Estimates for windows from simple random samples of them, with confidence intervals.
 
-All are vectorised over windows: `sampled` and `size` are the tuples of the sample and of the window, and intervals hold
-with the given confidence each. The variance of a mean has the finite-population correction of Cochran's *Sampling
-Techniques*: a sample that is the whole window has no error. Small samples get Student's t instead of the normal
-deviate.
+All functions are vectorised over windows: `sampled` and `size` are the numbers of tuples in the sample and in the
+window. Each interval has the given confidence. The variance of a mean has the finite-population correction of Cochran's
+*Sampling Techniques*, so a sample that is the whole window has no error. Small samples get Student's t instead of the
+normal deviate.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from muntin.statistics.student import deviates
 
 @dataclass(frozen=True)
 class Interval:
-    """Estimates, and between what the truth is, for any number of windows. NaN is for what cannot be told."""
+    """Estimates, and bounds of the true values, for any number of windows. NaN means unknown."""
 
     value: Float64Array
     low: Float64Array
     high: Float64Array
     half: Float64Array | None = None
-    """How wide it is on either side of the estimate, if that is the same."""
+    """The distance from the estimate to either bound, if it is the same."""
 
     @classmethod
     def around(cls, value: Float64Array, half: Float64Array) -> Interval:
@@ -33,10 +33,10 @@ class Interval:
 
     @property
     def relative_error(self) -> Float64Array:
-        """How far off the estimate may be, relative to the truth, wherever in the interval that is."""
+        """The largest error of the estimate relative to the true value, over all true values in the interval."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.half is not None:
-                least = np.abs(self.value) - self.half  # of what the truth may be
+                least = np.abs(self.value) - self.half  # the least magnitude of the true value
                 error, known = self.half / least, least > 0
             else:
                 below, above = (self.value - self.low) / np.abs(self.low), (self.high - self.value) / np.abs(self.high)
@@ -54,7 +54,7 @@ class Interval:
 def mean(
     value: Float64Array, variance: Float64Array, sampled: Int64Array, size: Int64Array, confidence: float
 ) -> Interval:
-    """The mean of a window from its sample's, and from a variance of its values: the window's own, or the sample's."""
+    """The mean of a window, from the mean of its sample and a variance: that of all its values, or of its sample."""
     with np.errstate(invalid="ignore", divide="ignore"):
         half = deviate(sampled, confidence) * np.sqrt(variance / sampled * unsampled(sampled, size))
     half = np.where(sampled >= size, 0.0, half)
@@ -70,15 +70,15 @@ def total(
 
 
 def count(matching: Int64Array | Float64Array, sampled: Int64Array, size: Int64Array, confidence: float) -> Interval:
-    """How many tuples of a window fulfil a condition that `matching` of its sample do."""
-    found = share(matching.astype(float), sampled.astype(float), confidence)
-    known = sampled >= size
-    low, high = (np.where(known, found.value, side) for side in (found.low, found.high))
-    return Interval(found.value, low, high).scaled(size)
+    """The number of tuples of a window that meet a condition, which `matching` tuples of its sample meet."""
+    shares = share(matching.astype(float), sampled.astype(float), confidence)
+    complete = sampled >= size
+    low, high = (np.where(complete, shares.value, bound) for bound in (shares.low, shares.high))
+    return Interval(shares.value, low, high).scaled(size)
 
 
 def share(matching: Float64Array, sampled: Float64Array, confidence: float) -> Interval:
-    """The share of a large window that fulfils a condition (Clopper and Pearson, 1934)."""
+    """The share of a large window that meets a condition (Clopper and Pearson, 1934)."""
     tail = (1 - confidence) / 2
     n, k = sampled, matching
     low = np.where(k > 0, betaincinv(np.where(k > 0, k, 1.0), n - k + 1, tail), 0.0)
@@ -90,9 +90,9 @@ def share(matching: Float64Array, sampled: Float64Array, confidence: float) -> I
 def variance(
     value: Float64Array, fourth_moment: Float64Array, sampled: Int64Array, size: Int64Array, confidence: float
 ) -> Interval:
-    """The variance of a window: `value` is its sample's unbiased one, `fourth_moment` the sample's central one.
+    """The variance of a window: `value` is its sample's unbiased variance, `fourth_moment` the sample's, central.
 
-    No normal distribution is assumed: how much sample variances vary is told by the fourth moment.
+    No normal distribution is assumed: the fourth moment determines how much sample variances vary.
     """
     n = sampled.astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -116,15 +116,15 @@ def ratio(over: Float64Array, under: Float64Array, size: int, confidence: float)
     residual = over - value[0] * under
     scatter = np.array([residual.var(ddof=1) if len(over) > 1 else np.nan])
     interval = mean(np.zeros(1), scatter, n, np.array([size]), confidence)
-    by = abs(under.mean()) if len(under) else np.nan
-    return Interval(value, value + interval.low / by, value + interval.high / by)
+    scale = abs(under.mean()) if len(under) else np.nan
+    return Interval(value, value + interval.low / scale, value + interval.high / scale)
 
 
 def distinct(priority: Float64Array, kept: Int64Array, confidence: float) -> Interval:
-    """How many distinct values there are, if the `kept`-th smallest of their random priorities in (0, 1) is this one.
+    """The number of distinct values, if `priority` is the `kept`-th smallest of their random priorities in (0, 1).
 
-    Beyer, Haas, Reinwald, Sismanis and Gemulla (2007): the unbiased estimate is (k - 1) / u. The number of priorities
-    per unit of length is a Poisson process at worst, so that u has a gamma distribution.
+    Beyer, Haas, Reinwald, Sismanis and Gemulla (2007): the unbiased estimate is (k - 1) / u. The priorities are at
+    worst a Poisson process, so that u has a gamma distribution.
     """
     tail = (1 - confidence) / 2
     k = kept.astype(float)
@@ -133,7 +133,7 @@ def distinct(priority: Float64Array, kept: Int64Array, confidence: float) -> Int
 
 
 def deviate(sampled: Int64Array, confidence: float) -> Float64Array:
-    """Student's t for the sample; infinite for a single tuple, of which no variance can be told."""
+    """Student's t for the sample; infinite for a single tuple, which has no variance."""
     return np.where(sampled > 1, deviates((sampled - 1).astype(np.float64), confidence), np.inf)
 
 

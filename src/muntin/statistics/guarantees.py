@@ -1,10 +1,10 @@
-"""How far the rank of a sample's quantile may be from what was asked for: an exact bound, without assumptions.
+"""The rank error of a sample's quantile: an exact bound, without assumptions about the values.
 
-SPEAr takes the sample size from Manku, Rajagopalan and Lindsay (1998), who bound the tail by Hoeffding's inequality:
-for 10 % at 95 % that is 185 tuples. Here the tail itself is used. How many tuples of a sample are below some value has
-the hypergeometric distribution, whatever the values, so the chance that the sample's quantile is further off than the
-error can be computed: 103 tuples are enough. Where the window is much larger than the sample, the binomial distribution
-takes its place, which is never smaller in the tails (Uhlmann, 1966).
+SPEAr (Katsipoulakis 2020) takes the sample size from Manku, Rajagopalan and Lindsay (1998), who bound the tail by
+Hoeffding's inequality: 185 tuples for an error of 10 % at 95 % confidence. Muntin computes the tail itself. The number
+of sampled tuples below a value has the hypergeometric distribution, whatever the values, so the probability of a larger
+error is known: 103 tuples are enough. For windows much larger than the sample, the binomial distribution is used
+instead; its tails are never smaller (Uhlmann, 1966).
 """
 
 from __future__ import annotations
@@ -18,109 +18,112 @@ from scipy.stats import hypergeom
 from muntin.arrays import Float64Array, Int64Array, all_true, any_true
 
 MUCH_LARGER = 20
-"""From so many times the sample on, a window counts as infinite."""
+"""A window counts as infinite if it is at least this many times as large as its sample."""
 
 
 def rank_error(
     sampled: Int64Array, size: Int64Array, probability: float, confidence: float, allowed: float = 0.0
 ) -> Float64Array:
-    """With this confidence, the quantile of a sample lies between the exact quantiles that are so far apart from it.
+    """The error e: with this confidence, the sample's quantile lies between the exact quantiles of `probability` ± e.
 
-    That is: if e is the error, between those of `probability - e` and `probability + e`. It is infinite for a sample
-    of nothing, and 0 if the sample is all there is. Where the quick bound is not more than the `allowed` error, the
-    tighter one for small windows is not computed.
+    The error is infinite for an empty sample, and 0 if the sample is the whole window. Where the quick bound is within
+    the `allowed` error, the tighter bound for small windows is not computed.
     """
     tail = (1 - confidence) / 2
-    if len(size) == 1 and MUCH_LARGER * sampled[0] <= size[0]:  # one large window at a time: no need of arrays
-        return _as_share(np.array([_of_infinitely_many(int(sampled[0]), probability, tail)]), size)
+    if len(size) == 1 and MUCH_LARGER * sampled[0] <= size[0]:  # one large window needs no arrays
+        return _as_share(np.array([_infinite_error(int(sampled[0]), probability, tail)]), size)
     complete = sampled >= size
-    known = any_true(complete)
-    sizes, back = distinct(np.where(complete, 0, sampled) if known else sampled)
-    error = _as_share(np.array([_of_infinitely_many(each, probability, tail) for each in sizes])[back], size)
-    if known:
+    any_complete = any_true(complete)
+    sizes, size_index = distinct(np.where(complete, 0, sampled) if any_complete else sampled)
+    error = _as_share(np.array([_infinite_error(n, probability, tail) for n in sizes])[size_index], size)
+    if any_complete:
         error[complete] = 0.0
-    near = np.flatnonzero((error > allowed) & (size < MUCH_LARGER * sampled))
-    if len(near):
-        pairs = list(zip(sampled[near].tolist(), size[near].tolist(), strict=True))
-        unknown = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _KNOWN]
-        if unknown:
-            _forget_if_many()
-            both = np.array(unknown, dtype=np.int64).T
-            for pair, value in zip(unknown, _of_finite(both[0], both[1], probability, tail).tolist(), strict=True):
-                _KNOWN[(*pair, probability, tail)] = value
-        error[near] = [_KNOWN[(*pair, probability, tail)] for pair in pairs]
+    small = np.flatnonzero((error > allowed) & (size < MUCH_LARGER * sampled))
+    if len(small):
+        pairs = list(zip(sampled[small].tolist(), size[small].tolist(), strict=True))
+        new = [pair for pair in dict.fromkeys(pairs) if (*pair, probability, tail) not in _CACHE]
+        if new:
+            _clear_full_cache()
+            columns = np.array(new, dtype=np.int64).T
+            errors = _finite_errors(columns[0], columns[1], probability, tail)
+            for pair, value in zip(new, errors.tolist(), strict=True):
+                _CACHE[(*pair, probability, tail)] = value
+        error[small] = [_CACHE[(*pair, probability, tail)] for pair in pairs]
     return error
 
 
 def _as_share(error: Float64Array, size: Int64Array) -> Float64Array:
-    """With one tuple more. Ranks are shares, so that no two are further apart than 1; infinite stays infinite."""
+    """The error plus one tuple. Ranks are shares, so it is at most 1, unless it is infinite."""
     return np.where(error < np.inf, np.minimum(error + 1 / np.maximum(size, 1), 1.0), np.inf)
 
 
-_KNOWN: dict[tuple[int, int, float, float], float] = {}
-"""Errors for small windows, which are slow to find and come again and again."""
+_CACHE: dict[tuple[int, int, float, float], float] = {}
+"""Errors of small windows, which are slow to compute and recur."""
 
 
-def _forget_if_many() -> None:
-    if len(_KNOWN) > 100_000:
-        _KNOWN.clear()
+def _clear_full_cache() -> None:
+    if len(_CACHE) > 100_000:
+        _CACHE.clear()
 
 
 @lru_cache(maxsize=4096)
 def quantile_interval(n: int, probability: float, confidence: float) -> tuple[int, int]:
-    """Between which values of a sample, by their places from 0, the quantile of a much larger window is.
+    """The places, from 0, of the values of a sample between which the quantile of a much larger window lies.
 
-    A place that the sample does not have says that there is no such value.
+    A place outside the sample means that the sample has no bound on that side.
     """
     tail, count = (1 - confidence) / 2, np.array([n])
     low, high = binomial_quantile(tail, count, probability) - 1, binomial_quantile(1 - tail, count, probability)
     return int(np.nan_to_num(low[0], nan=-1)), int(np.nan_to_num(high[0], nan=n))
 
 
-def binomial_quantile(chance: float, n: Int64Array, probability: float) -> Float64Array:
-    """The least k for which the chance of at most k of n is no smaller than this one."""
-    k = np.ceil(bdtrik(chance, n, probability))
+def binomial_quantile(level: float, n: Int64Array, probability: float) -> Float64Array:
+    """The least k for which at most k successes in n trials have a probability of at least `level`."""
+    k = np.ceil(bdtrik(level, n, probability))
     before = np.maximum(k - 1, 0)
-    return np.asarray(np.where(bdtr(before, n, probability) >= chance, before, k))
+    return np.asarray(np.where(bdtr(before, n, probability) >= level, before, k))
 
 
 def _places(n: Int64Array, probability: float) -> tuple[Int64Array, Int64Array]:
-    """The values of the sample, from 0, that its quantile lies between."""
+    """The places, from 0, of the two values of the sample between which its quantile lies."""
     position = (n - 1) * probability
     return np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
 
 
 def distinct(n: Int64Array) -> tuple[list[int], Int64Array]:
-    """The sizes that there are, which are few where a budget decides, and which of them each is."""
+    """The distinct sizes, which are few if they follow from a budget, and the index of each size among them."""
     if len(n) and all_true(n == n[0]):
         return [int(n[0])], np.zeros(len(n), dtype=np.int64)
-    sizes, back = np.unique(n, return_inverse=True)
-    return sizes.tolist(), back
+    sizes, index = np.unique(n, return_inverse=True)
+    return sizes.tolist(), index
 
 
 @lru_cache(maxsize=4096)
-def _of_infinitely_many(n: int, probability: float, tail: float) -> float:
-    return float(_of_infinite(np.array([n]), probability, tail)[0]) if n else np.inf
+def _infinite_error(n: int, probability: float, tail: float) -> float:
+    return float(_infinite_errors(np.array([n]), probability, tail)[0]) if n else np.inf
 
 
-def _of_infinite(n: Int64Array, probability: float, tail: float) -> Float64Array:
-    """The share of a window below the k-th value of a sample (from 0) has the distribution Beta(k + 1, n - k)."""
+def _infinite_errors(n: Int64Array, probability: float, tail: float) -> Float64Array:
+    """The errors of samples of size n of infinite windows.
+
+    The share of a window below the k-th value of its sample (from 0) has the distribution Beta(k + 1, n - k).
+    """
     below, above = _places(n, probability)
     least = betaincinv(below + 1.0, (n - below).astype(float), tail)
     most = betaincinv(above + 1.0, (n - above).astype(float), 1 - tail)
     return np.asarray(np.maximum(np.maximum(probability - least, most - probability), 0.0))
 
 
-def _of_finite(n: Int64Array, size: Int64Array, probability: float, tail: float) -> Float64Array:
+def _finite_errors(n: Int64Array, size: Int64Array, probability: float, tail: float) -> Float64Array:
     below, above = _places(n, probability)
-    # The quantile is too low if more than `below` of the sample are among the window's smallest, too high likewise.
+    # The quantile is too low if more than `below` sampled tuples are among the window's smallest; too high likewise.
     low = probability - _most_marked(n, size, below + 1, tail) / (size - 1)
     high = 1 - _most_marked(n, size, n - above, tail) / (size - 1) - probability
     return np.maximum(np.maximum(low, high), 0.0)
 
 
 def _most_marked(n: Int64Array, size: Int64Array, count: Int64Array, tail: float) -> Int64Array:
-    """The most tuples of a window that can be marked if a sample has `count` marked ones with at most this chance."""
+    """The most tuples that can be marked if a sample has `count` or more of them with a probability up to `tail`."""
     low, high = np.zeros(len(n), dtype=np.int64), size.copy()
     while np.any(low < high):
         middle = (low + high + 1) >> 1
@@ -131,14 +134,14 @@ def _most_marked(n: Int64Array, size: Int64Array, count: Int64Array, tail: float
 
 @lru_cache(maxsize=256)
 def tuples_needed(probability: float, error: float, confidence: float) -> int:
-    """How large a sample of any window must be for a quantile with this error."""
+    """The sample size that limits the error of a quantile to `error`, for windows of any size."""
     tail = (1 - confidence) / 2
     low, high = 1, 2
-    while _of_infinite(np.array([high]), probability, tail)[0] > error:
+    while _infinite_errors(np.array([high]), probability, tail)[0] > error:
         low, high = high, 2 * high
     while low < high:
         middle = (low + high) // 2
-        # Not quite monotone: whether the quantile is one value or between two goes with the parity of the sample.
-        fits = _of_infinite(np.arange(middle, middle + 8), probability, tail).max() <= error
+        # Not quite monotone: whether the quantile is one value or between two depends on the sample size.
+        fits = _infinite_errors(np.arange(middle, middle + 8), probability, tail).max() <= error
         low, high = (low, middle) if fits else (middle + 1, high)
     return low

@@ -1,4 +1,4 @@
-"""Between which values the quantiles of a window are, of which tuples were shed."""
+"""Bounds of the quantiles of windows from which tuples were shed."""
 
 from __future__ import annotations
 
@@ -14,51 +14,53 @@ from muntin.partials import values
 from muntin.statistics.guarantees import distinct, quantile_interval
 
 
-def intervals(whole: Quantiles, held: Held, confidence: float) -> tuple[pa.Array, pa.Array]:
-    """The least and the greatest that the quantiles of each window may be.
+def intervals(function: Quantiles, contents: Held, confidence: float) -> tuple[pa.Array, pa.Array]:
+    """The lower and the upper bound of the quantiles of each window.
 
-    As for samples, with as many tuples as would tell as much if all stood for equally many.
+    They are those of a sample with the effective size of the kept tuples: as many tuples of equal weight as would give
+    the same precision.
     """
-    chosen = held.chosen(whole.column, whole.where)
-    if chosen.weights is None:
-        exact = whole.compute(held)
+    selected = contents.chosen(function.column, function.where)
+    if selected.weights is None:
+        exact = function.compute(contents)
         return exact, exact
-    windows = np.flatnonzero(chosen.sizes)
-    numbers = values.numbers(chosen.column)
-    share = 1 - (1 - confidence) / len(whole.probabilities)  # of all of them together
-    found = [_sides(chosen, numbers, windows, each, share) for each in whole.probabilities]
-    count = len(chosen.sizes)
+    windows = np.flatnonzero(selected.sizes)
+    numbers = values.numbers(selected.column)
+    stricter = 1 - (1 - confidence) / len(function.probabilities)  # so that all bounds hold together
+    bounds = [_bounds(selected, numbers, windows, p, stricter) for p in function.probabilities]
+    count = len(selected.sizes)
     sides = []
-    for side in zip(*found, strict=True):
-        bounds = pa.array(np.column_stack(side).ravel(), from_pandas=True)
-        if whole.as_list:
-            bounds = lists(np.arange(len(windows) + 1) * len(found), bounds)
-        sides.append(spread(bounds, windows, count))
+    for side in zip(*bounds, strict=True):
+        array = pa.array(np.column_stack(side).ravel(), from_pandas=True)
+        if function.as_list:
+            array = lists(np.arange(len(windows) + 1) * len(bounds), array)
+        sides.append(spread(array, windows, count))
     return sides[0], sides[1]
 
 
-def _sides(
-    chosen: Chosen, numbers: Float64Array, windows: Int64Array, probability: float, confidence: float
+def _bounds(
+    selected: Chosen, numbers: Float64Array, windows: Int64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
-    """NaN where the kept tuples do not reach so far."""
-    as_good_as = np.maximum(chosen.as_good_as, 1)
+    """The bounds of one quantile, NaN where the kept tuples have none."""
+    effective_sizes = np.maximum(selected.as_good_as, 1)
     parts = [
-        _sides_of(slab, as_good_as[slab.windows], numbers, probability, confidence) for slab in slabs(chosen, windows)
+        _slab_bounds(slab, effective_sizes[slab.windows], numbers, probability, confidence)
+        for slab in slabs(selected, windows)
     ]
-    low, high = ([each[side] for each in parts] for side in (0, 1))
+    low, high = ([part[side] for part in parts] for side in (0, 1))
     return np.concatenate([np.zeros(0), *low]), np.concatenate([np.zeros(0), *high])
 
 
-def _sides_of(
-    slab: Slab, as_good_as: Int64Array, numbers: Float64Array, probability: float, confidence: float
+def _slab_bounds(
+    slab: Slab, effective_sizes: Int64Array, numbers: Float64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
-    sizes, back = distinct(as_good_as)
-    places = np.array([quantile_interval(each, probability, confidence) for each in sizes]).reshape(-1, 2)[back].T
+    sizes, size_index = distinct(effective_sizes)
+    places = np.array([quantile_interval(n, probability, confidence) for n in sizes]).reshape(-1, 2)[size_index].T
     sides = []
-    # Where all that was kept is alike, nobody can tell what was not.
-    alike = numbers[slab.at(np.zeros(len(as_good_as)))] == numbers[slab.at(slab.total)]
+    # If all kept tuples are equal, they give no bound for the shed ones.
+    all_equal = numbers[slab.at(np.zeros(len(effective_sizes)))] == numbers[slab.at(slab.total)]
     for place in places:
-        outside = (place < 0) | (place >= as_good_as) | alike
-        position = np.where(outside, 0.0, place) * slab.total / as_good_as
+        outside = (place < 0) | (place >= effective_sizes) | all_equal
+        position = np.where(outside, 0.0, place) * slab.total / effective_sizes
         sides.append(np.where(outside, np.nan, numbers[slab.at(position)]))
     return sides[0], sides[1]

@@ -1,4 +1,4 @@
-"""Student's t: how many standard errors an interval is wide, by its degrees of freedom."""
+"""Student's t: the half-width of an interval in standard errors, by its degrees of freedom."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ NODES = 1 << 12
 
 
 def deviates(degrees: Float64Array, confidence: float) -> Float64Array:
-    """Of at least one degree of freedom each, which need not be whole; what is no number is taken for one.
+    """Deviates by degrees of freedom, which are at least one and may be fractions; NaN counts as one.
 
-    To find one of them takes SciPy a third of a microsecond, and every group of a window has its own. But they are
-    smooth in the reciprocal of the degrees, so a line between neighbours of a table says them to the sixth digit.
+    SciPy takes a third of a microsecond for each, and every group of a window has its own. But deviates are smooth in
+    the reciprocal of the degrees, so linear interpolation in a table gives six digits.
     """
     nodes, steps = _table(confidence)
-    place = NODES / np.fmax(degrees, 1.0)
-    before = place.astype(np.intp)
-    return np.asarray(nodes.take(before) + (place - before) * steps.take(before))
+    position = NODES / np.fmax(degrees, 1.0)
+    before = position.astype(np.intp)
+    return np.asarray(nodes.take(before) + (position - before) * steps.take(before))
 
 
 @lru_cache(maxsize=16)
 def _table(confidence: float) -> tuple[Float64Array, Float64Array]:
-    """Deviates for as many degrees as `NODES` has parts: for all of them, for one less, down to one."""
+    """Deviates for `NODES / i` degrees of freedom, i from 0 (infinitely many) to `NODES` (one), and their steps."""
     upper = 1 - (1 - confidence) / 2
     finite = stdtrit(NODES / np.arange(1, NODES + 1), upper)
-    nodes = np.concatenate([[ndtri(upper)], finite])  # at no reciprocal at all it is the normal one
+    nodes = np.concatenate([[ndtri(upper)], finite])  # infinitely many degrees: the normal deviate
     return nodes, np.diff(nodes, append=nodes[-1])

@@ -1,4 +1,4 @@
-"""The batched pane aggregation tree of SPRINGALD, for all keys at once."""
+"""The batched pane aggregation tree of SPRINGALD (Mencagli 2024), for all keys at once."""
 
 from muntin.tree.flat import FlatTree
 

@@ -1,12 +1,12 @@
 """The flat tree: one pointer-less, level-by-level array for all the keys of a shard.
 
-SPRINGALD (section IV-B) keeps one batched pane aggregation tree, B-PAT, per key and one leaf per pane. Here the
-leaves of all keys stand in one array, sorted by (key, pane), with only the panes that are present. A window of a
-key is then a range of leaves, and its length may differ from key to key. Inner nodes that straddle two keys are
-computed and never read: no range reaches across a key.
+SPRINGALD (Mencagli 2024, section IV-B) has one batched pane aggregation tree, B-PAT, per key and one leaf per pane.
+Here the leaves of all keys are in one array, sorted by (key, pane), with only the panes that are present. A window of a
+key is then a range of leaves, whose length may differ from key to key. Inner nodes that span two keys are computed but
+never read: no range extends over two keys.
 
-Level 0 is the leaves; node `i` of level `l` combines the leaves `[i * 2**l, (i + 1) * 2**l)`. The levels lie one
-after the other in one flat array per state column (figure 8 of the paper).
+Level 0 is the leaves; node `i` of level `l` combines the leaves `[i * 2**l, (i + 1) * 2**l)`. The levels are
+concatenated in one flat array per state column (figure 8 of the paper).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FlatTree:
     """Answers ranges of leaves in O(log longest range) vectorised steps, whatever their number."""
 
     def __init__(self, leaves: State, combine: Combine, longest: int) -> None:
-        """`longest` is the longest range that will be asked: levels above its logarithm are never read."""
+        """`longest` is the longest range that will be queried: levels above its logarithm are never read."""
         self._combine = combine
         levels = [leaves]
         offsets = [0]
@@ -45,27 +45,27 @@ class FlatTree:
     def ranges(self, begin: Int64Array, end: Int64Array) -> State:
         """The combination of the leaves `[begin[q], end[q])`, in order, for every query `q`. No range may be empty.
 
-        As in the paper's figure 11, each query takes the largest aligned node that begins where it stands and does
-        not reach past its end, and moves on behind it; all queries take their step at the same time.
+        As in SPRINGALD's figure 11, each query repeatedly takes the largest aligned node that begins at its position
+        and does not extend past its end, and continues behind that node. All queries advance together.
         """
         position = begin.astype(np.int64)
         node, span = self._widest_nodes(position, end)
-        answer: list[Array] = [column[node] for column in self._nodes]
+        results: list[Array] = [column[node] for column in self._nodes]
         position += span
         active = np.flatnonzero(position < end)
         while len(active):
             node, span = self._widest_nodes(position[active], end[active])
             step = self._combine(
-                tuple(column[active] for column in answer), tuple(column[node] for column in self._nodes)
+                tuple(column[active] for column in results), tuple(column[node] for column in self._nodes)
             )
-            for column, update in zip(answer, step, strict=True):
+            for column, update in zip(results, step, strict=True):
                 column[active] = update
             position[active] += span
             active = active[position[active] < end[active]]
-        return tuple(answer)
+        return tuple(results)
 
     def _widest_nodes(self, position: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The flat index and the span of the widest node that starts at each position and stays before its end."""
+        """The flat index and the span of the widest node that starts at each position and stays within the range."""
         fits = _floor_log2(end - position)
         aligned = np.where(position == 0, fits, _floor_log2(position & -position))
         level = np.minimum(np.minimum(fits, aligned), len(self._offsets) - 1)
@@ -73,5 +73,5 @@ class FlatTree:
 
 
 def _floor_log2(values: Int64Array) -> Int64Array:
-    # frexp is exact for the leaf counts that fit in memory: 2**52 and more never occur.
+    # frexp is exact for all leaf counts that fit in memory, which are far below 2**52.
     return np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64) - 1

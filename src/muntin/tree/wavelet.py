@@ -1,9 +1,9 @@
 """The wavelet matrix: order statistics of any range of an array, for very many ranges at once.
 
 Level by level, from the highest bit of the values to the lowest, the array is split in two: first all elements
-whose bit is 0, then all whose bit is 1, each part in its old order. A range of the array is a range in both parts, and
-how many of its elements went left says in which part its k-th smallest is. So a range is answered in one step per bit,
-however long it is, and overlapping windows share all of the sorting: none of them is sorted by itself.
+whose bit is 0, then all whose bit is 1, each part in its old order. A range of the array is a range in both parts. The
+number of its elements that went left determines which part has its k-th smallest. So a range is answered in one step
+per bit, however long it is, and overlapping windows share all of the sorting: no window is sorted separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class WaveletMatrix:
         """`values` are integers in `range(limit)`."""
         narrow = next((kind for kind in (np.uint8, np.uint16, np.uint32) if limit <= 1 << 8 * kind().nbytes), np.uint64)
         current: Array = values.astype(narrow)
-        # Positions as four bytes: half the memory to read at every step.
+        # Positions of four bytes halve the memory that every step reads.
         position = np.int32 if len(values) < 1 << 31 else np.int64
         self._levels: list[tuple[int, Array]] = []
         for bit in reversed(range(max(limit - 1, 1).bit_length())):
@@ -26,7 +26,7 @@ class WaveletMatrix:
             went_left = np.zeros(len(current) + 1, dtype=position)
             np.cumsum(left, out=went_left[1:])
             self._levels.append((bit, went_left))
-            # Several times as fast as indexing by the mask.
+            # `compress` is several times as fast as indexing by the mask.
             current = np.concatenate([np.compress(left, current), np.compress(~left, current)])
 
     def kth(self, begin: Int64Array, end: Int64Array, k: Int64Array) -> Int64Array:
@@ -43,7 +43,7 @@ class WaveletMatrix:
         return value
 
     def below(self, begin: Int64Array, end: Int64Array, limit: Int64Array) -> Int64Array:
-        """How many elements of each range are below its limit."""
+        """The number of elements of each range that are below its limit."""
         beyond = limit >= 1 << len(self._levels)
         count = np.where(beyond, end - begin, 0)
         for bit, went_left in self._levels:

@@ -2,10 +2,10 @@
 
 | model | windows | forward context |
 | --- | --- | --- |
-| `tumbling(size)` | of `size`, one after the other | free |
+| `tumbling(size)` | of `size`, back to back | free |
 | `sliding(size, slide)` | of `size`, one every `slide` | free |
 | `cumulative(size, step)` | from the start of each `size`, growing by `step` | free |
-| `session(gap)` | bursts of tuples, until `gap` passes without one | free |
+| `session(gap)` | bursts of tuples, each until `gap` passes without one | free |
 | `count(size, slide)` | the last `size` tuples, every `slide` tuples | free |
 | `slide_by_tuple(size, every)` | the last `size` of time, every `every` tuples | aware |
 | `slide_by_time(last, every)` | the last `last` tuples, every `every` of time | aware |

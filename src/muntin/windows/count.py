@@ -1,4 +1,4 @@
-"""Count windows (formula 1, definition 2 of the paper): tuples of a key by their number i in event-time order.
+"""Count windows (Mencagli 2018, formula 1, definition 2): tuples of a key by their number i in event-time order.
 
     E(w) = { t_i | w·slide <= i < w·slide + size }
 
@@ -22,7 +22,7 @@ class CountWindow(TupleWindow):
     size: int
     slide: int
     max_wait: int | None
-    """In microseconds: how long a window may wait for its next tuple before it is shown incomplete."""
+    """How long a window waits for its next tuple before it is emitted incomplete, in microseconds."""
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t_i | w·slide <= i < w·slide + size }"
 
@@ -49,17 +49,17 @@ class CountWindow(TupleWindow):
         return np.maximum(first, 0), np.floor_divide(index, self.slide)
 
     def complete(self, tuples: Int64Array) -> Int64Array:
-        """How many windows are complete once a key has so many tuples."""
+        """The number of complete windows of keys that have this many tuples."""
         return np.asarray(np.maximum(np.floor_divide(tuples - self.size, self.slide) + 1, 0))
 
 
 def count(
     size: int, slide: int | None = None, max_wait: Duration | None = None, *, name: str | None = None
 ) -> CountWindow:
-    """The last `size` tuples of a key, every `slide` tuples; `slide` left out is `size`.
+    """The last `size` tuples of a key, every `slide` tuples; `slide` defaults to `size`.
 
-    With `max_wait`, a window that got no tuple for so much event time is emitted as it stands, with `partial` true.
-    Its tuples stay: when the others come, it is emitted again, complete.
+    With `max_wait`, a window that gets no tuple for this much event time is emitted incomplete, with `partial` true.
+    It keeps its tuples: when the missing ones arrive, it is emitted again, complete.
     """
     size = positive_count(size, "size")
     step = size if slide is None else positive_count(slide, "slide")

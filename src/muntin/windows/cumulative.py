@@ -1,6 +1,6 @@
 """Cumulative windows: from the start of each `size`, growing by `step` (Flink's CUMULATE).
 
-With `n = size / step` windows to a size,
+With `n = size / step` windows per size,
 
     E(w) = { t | offset + floor(w / n)·size <= τ(t) < offset + (w + 1)·step }
 

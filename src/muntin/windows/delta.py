@@ -1,12 +1,12 @@
-"""Delta windows (formula 4 of the paper): windows over an attribute δ that grows, such as an odometer.
+"""Delta windows (Mencagli 2018, formula 4): windows over an attribute δ that grows, such as an odometer.
 
-Tuple t_0 of a key is its first trigger; then the first tuple with δ > δ(last trigger) + slide is the next one. With
-t_r the w-th trigger,
+Tuple t_0 of a key is its first trigger. Each next trigger is the first tuple with δ > δ(last trigger) + slide. With t_r
+the w-th trigger,
 
     E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }
 
-so window 0 is always empty. A tuple whose δ is smaller than an earlier one's, or missing, is bad: it is counted and
-set aside, and has no number.
+so window 0 is always empty. A tuple whose δ is null or smaller than an earlier one's is invalid: it is counted and set
+aside, and gets no number.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class DeltaWindow(TupleWindow):
     def triggers(self, deltas: Array, begin: Int64Array, end: Int64Array, first: Int64Array) -> Int64Array:
         """The positions of all triggers, in order.
 
-        Run r of `deltas`, the tuples of one key in order, is `[begin[r], end[r])`, and its first trigger is at
-        `first[r]`, if that is before its end. Each trigger decides the next one, which looks like a loop over
-        triggers. But the tuple that would follow any tuple as a trigger does not depend on the others, so the chain
-        is found by doubling: all triggers within 1, 2, 4, … steps of the first.
+        Run r of `deltas`, the tuples of one key in order, is `[begin[r], end[r])`; its first trigger is at `first[r]`,
+        if that is before its end. Each trigger determines the next one, but no loop over triggers is needed: the tuple
+        that would be the next trigger after each tuple is computed for all tuples at once. The chain is then found by
+        doubling: all triggers within 1, 2, 4, … steps of the first.
         """
         count = len(deltas)
         following = search_behind(deltas, reach_above(deltas, self.slide), begin)
         following = np.where(following < np.repeat(end, end - begin), following, count)
-        following = np.append(following, count)  # behind the end there is only the end
+        following = np.append(following, count)  # the end follows itself
         reached = np.zeros(count + 1, dtype=bool)
         reached[first[first < end]] = True
         while True:
@@ -63,20 +63,20 @@ class DeltaWindow(TupleWindow):
         return np.flatnonzero(reached[:count])
 
     def extent(self, trigger: Int64Array, deltas: Array) -> tuple[Int64Array, Int64Array]:
-        """The tuples `[first, end)` of the window that each tuple triggers; `deltas` are all tuples of a key."""
-        at = deltas[trigger]
-        return np.searchsorted(deltas, reach_below(at, self.size)), np.searchsorted(deltas, at)
+        """The tuples `[first, end)` of the window that each trigger triggers; `deltas` are all tuples of a key."""
+        reached = deltas[trigger]
+        return np.searchsorted(deltas, reach_below(reached, self.size)), np.searchsorted(deltas, reached)
 
     def mapping(self, index: Int64Array, deltas: Array) -> tuple[Int64Array, Int64Array]:
         """The first and the last window of each tuple; the first is the larger if there is none."""
-        everything = np.array([0]), np.array([len(deltas)])
-        triggers = deltas[self.triggers(deltas, *everything, np.array([0]))]
+        single_run = np.array([0]), np.array([len(deltas)])
+        triggers = deltas[self.triggers(deltas, *single_run, np.array([0]))]
         first = np.searchsorted(triggers, deltas[index], side="right")
         return first, np.searchsorted(reach_below(triggers, self.size), deltas[index], side="right") - 1
 
 
 def reach_above(deltas: Array, amount: int | float) -> Array:
-    """δ + amount; integers stop at their largest value instead of starting again from the smallest."""
+    """δ + amount; integers saturate at their largest value instead of wrapping around."""
     if deltas.dtype.kind != "i":
         return np.asarray(deltas + amount)
     largest = np.iinfo(np.int64).max
@@ -91,7 +91,7 @@ def reach_below(deltas: Array, amount: int | float) -> Array:
 
 
 def delta(column: ColumnLike, size: int | float, slide: int | float, *, name: str | None = None) -> DeltaWindow:
-    """Triggered when `column` has grown by more than `slide` since the last trigger, over the last `size` of it."""
+    """A window over the last `size` of `column`, triggered whenever it has grown by more than `slide`."""
     check_given(column, "column")
     for argument, value in (("size", size), ("slide", slide)):
         is_number = is_integer(value) or isinstance(value, float | np.floating)

@@ -1,4 +1,4 @@
-"""What every window model has in common."""
+"""The base classes of all window models."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ ForwardContext = Literal["free", "aware"]
 Ids = TypeVar("Ids", int, Int64Array)
 Parameters: TypeAlias = dict[str, str | int | float]
 _NAMED = ("offset", "max_wait")
-"""The arguments that are written with their names."""
+"""The arguments that `repr` writes with their names."""
 NEVER = np.iinfo(np.int64).min
-"""The end of a window that is not there."""
+"""The end of the last window of a tuple that is in no window."""
 
 
 @dataclass(frozen=True, repr=False)
 class Window(ABC):
-    """A window model: which tuples each window holds (its extent), and which windows a tuple is in (its mapping).
+    """A window model: which tuples each window contains (its extent), and which windows a tuple is in (its mapping).
 
-    `forward_context` is the paper's taxonomy (sliding-window parallelism, section 2.2): *free* if the windows of a
-    tuple are known when it arrives, *aware* if they depend on tuples that are still to come.
+    `forward_context` is from the taxonomy of Mencagli 2018 (sliding-window parallelism, section 2.2): *free* if the
+    windows of a tuple are known when it arrives, *aware* if they depend on later tuples.
     """
 
     name: str | None
     forward_context: ClassVar[ForwardContext]
     extent_formula: ClassVar[str]
-    """The extent E(w) of window w, in the paper's notation: tuples t with index i and time τ(t)."""
+    """The extent E(w) of window w, in the notation of Mencagli 2018: tuples t with index i and time τ(t)."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """The window as the user wrote it; its name where none was given."""
+        """The window as the user wrote it; used as its name if none was given."""
 
     @property
     @abstractmethod
     def parameters(self) -> tuple[str, Parameters]:
-        """The function of `muntin.windows` that makes it, and its arguments but for the name, in the user's units."""
+        """The function of `muntin.windows` that makes it, and its arguments without `name`, in the user's units."""
 
     def __repr__(self) -> str:
         function, parameters = self.parameters
@@ -57,12 +57,12 @@ class Window(ABC):
 
     @abstractmethod
     def last_ends(self, times: Int64Array) -> Int64Array:
-        """From which watermark on a tuple at each time is too late for all windows; `NEVER` if there are none."""
+        """The watermark from which a tuple at each time is too late for all windows; `NEVER` if it is in none."""
 
 
 @dataclass(frozen=True, repr=False)
 class PaneWindow(Window):
-    """Windows whose bounds are known beforehand, so that each is a run of panes of event time.
+    """Windows whose bounds do not depend on the tuples, so that each is a run of panes of event time.
 
     The mapping of a tuple is the ids from `first_containing` to `last_containing`; both grow with its time.
     """
@@ -72,7 +72,7 @@ class PaneWindow(Window):
     @property
     @abstractmethod
     def lengths(self) -> tuple[int, ...]:
-        """Panes whose length divides all of these, and that begin at `offset`, meet every start and end."""
+        """The lengths that panes must divide, so that their edges, from `offset` on, include every start and end."""
 
     @property
     @abstractmethod
@@ -82,11 +82,11 @@ class PaneWindow(Window):
     @property
     @abstractmethod
     def copies(self) -> int:
-        """How many windows hold a tuple at most: how often Spark's `window()` would copy each row."""
+        """The most windows that a tuple can be in: the number of copies that Spark's `window()` makes of each row."""
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a time can fall between all windows."""
+        """Whether there are times between windows."""
         return False
 
     @abstractmethod
@@ -97,18 +97,18 @@ class PaneWindow(Window):
 
     @abstractmethod
     def first_containing(self, times: Int64Array) -> Int64Array:
-        """The mapping, lower end: the id of the first window that holds each time."""
+        """The lower end of the mapping: the id of the first window that contains each time."""
 
     @abstractmethod
     def last_containing(self, times: Int64Array) -> Int64Array:
-        """The mapping, upper end. Smaller than the first where a time falls between windows."""
+        """The upper end of the mapping: smaller than the lower end if a time is between windows."""
 
     @abstractmethod
     def last_ended(self, time: int) -> int:
         """The id of the last window whose end is at or before `time`."""
 
     def told_id(self, ids: Int64Array) -> Int64Array:
-        """The ids as results tell them."""
+        """The ids that results report."""
         return ids
 
     def last_ends(self, times: Int64Array) -> Int64Array:
@@ -118,10 +118,10 @@ class PaneWindow(Window):
 
 @dataclass(frozen=True, repr=False)
 class TupleWindow(Window):
-    """Windows that depend on the tuples themselves: per key, over tuples in event-time order.
+    """Windows whose bounds depend on the tuples: per key, over tuples in event-time order.
 
-    Tuples are settled once they are further behind the latest one than the watermark allows. A tuple that comes behind
-    that would change the numbers of those that have been settled, so it is too late.
+    Tuples are finalized once they are further behind the latest one than the watermark allows. A tuple that arrives
+    after that is too late: it would change the numbers of finalized tuples.
     """
 
     def last_ends(self, times: Int64Array) -> Int64Array:

@@ -1,10 +1,10 @@
-"""Session windows: tuples of a key that follow one another within `gap`.
+"""Session windows: runs of tuples of a key without a gap longer than `gap`.
 
     E(w) = the tuples of a longest run in which τ(next) - τ(t) <= gap
 
-A session is `[τ(first), τ(last) + gap)`, as Spark's `session_window`. A tuple between two sessions that is within the
-gap of both makes them one. Which session a tuple belongs to follows from the past once the session has closed, so the
-paper counts the model among the forward-context-free ones.
+A session is `[τ(first), τ(last) + gap)`, like Spark's `session_window`. A tuple within the gap of two sessions merges
+them. Once a session has closed, its tuples are known from the past alone, so Mencagli 2018 counts the model among the
+forward-context-free ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SessionWindow(Window):
         return f"session({describe(self.gap)})"
 
     def mapping(self, index: Int64Array, times: Int64Array) -> Int64Array:
-        """The session of each tuple, by its number; `times` are all tuples of a key, in order."""
+        """The number of each tuple's session; `times` are all tuples of a key, in order."""
         return np.asarray(np.cumsum(np.append(False, np.diff(times) > self.gap)[: len(times)])[index])
 
     def extent(self, session: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -47,5 +47,5 @@ class SessionWindow(Window):
 
 
 def session(gap: Duration, *, name: str | None = None) -> SessionWindow:
-    """One window per burst of activity of a key: it ends when `gap` has passed without a tuple."""
+    """One window per burst of activity of a key; it ends when `gap` has passed without a tuple."""
     return SessionWindow(check_name(name), positive_microseconds(gap, "gap"))

@@ -1,20 +1,21 @@
-"""The two hybrids: windows of time that slide by tuples, and windows of tuples that slide by time.
+"""The two hybrids (Mencagli 2018): windows of time that slide by tuples, and windows of tuples that slide by time.
 
-**Slide by tuple** (formula 3, definition 3 of the paper). Every `every`-th tuple of a key triggers a window over the
-last `size` of time: with r = (w + 1)·every - 1,
+**Slide by tuple** (formula 3, definition 3). Every `every`-th tuple of a key triggers a window over the last `size` of
+time: with r = (w + 1)·every - 1,
 
     E(w) = { t | τ(t_r) - size < τ(t) <= τ(t_r) }
 
-Tuple i is in the windows from the first trigger at or behind it to the last one less than `size` later. Where the
-first trigger is `size` later already, the tuple is in none: which windows hold it depends on tuples still to come.
+Tuple i is in the windows from the first trigger at or behind it to the last trigger less than `size` later. If the
+first trigger is `size` or more later, the tuple is in no window: its windows depend on later tuples.
 
 **Slide by time** (section 2.3), its dual. Every `every` of time, a window over the last `last` tuples of a key:
 
     E(w) = the last `last` tuples with τ(t) < (w + 1)·every
 
-from the first tuple of the key to the first trigger behind its latest tuple. A trigger between two tuples with nothing
-new repeats the window before it, and comes out with the later of them: until then nobody knows that the key goes on.
-After `MOST_REPEATS` of them the key pauses until its next tuple, so that a long silence costs no more than a short one.
+from the first tuple of the key to the first trigger behind its latest tuple. A trigger without new tuples repeats the
+window before it. The repeated window is emitted with the next tuple of the key, because only then is it known that the
+key continues. After `MOST_REPEATS` repeats the key pauses until its next tuple, so that a long silence costs no more
+than a short one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class SlideByTuple(TupleWindow):
     def mapping(self, index: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The first and the last window of each tuple; the first is the larger if there is none.
 
-        Of tuples with the same time as a trigger, those behind it are in its window, too: formula 3 goes by time.
+        Tuples behind a trigger that have the same time as it are in its window, too: formula 3 compares times.
         """
         triggers = times[self.every - 1 :: self.every]
         first = np.searchsorted(triggers, times[index], side="left")
@@ -92,7 +93,7 @@ class SlideByTime(TupleWindow):
         return (window_id + 1) * self.every
 
     def triggered(self, times: Int64Array) -> Int64Array:
-        """The first window that can hold a tuple at each time."""
+        """The first window that can contain a tuple at each time."""
         return np.floor_divide(times, self.every)
 
     def extent(self, window_id: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -101,7 +102,7 @@ class SlideByTime(TupleWindow):
         return np.maximum(end - self.last, 0), end
 
     def mapping(self, index: Int64Array, times: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The first and the last window of each tuple: until `last` others have come, or the key's last trigger."""
+        """The first and the last window of each tuple: until `last` more tuples, or the last trigger of the key."""
         first = self.triggered(times[index])
         displaced = np.append(times, times[-1] + 1)[np.minimum(index + self.last, len(times))]
         behind = np.where(index + self.last < len(times), self.triggered(displaced), self.triggered(times[-1:])[0] + 1)
@@ -109,10 +110,10 @@ class SlideByTime(TupleWindow):
 
 
 def slide_by_tuple(size: Duration, every: int, *, name: str | None = None) -> SlideByTuple:
-    """Triggered by every `every`-th tuple of a key, covering the last `size` of time before it."""
+    """A window over the last `size` of time, triggered by every `every`-th tuple of a key."""
     return SlideByTuple(check_name(name), positive_microseconds(size, "size"), positive_count(every, "every"))
 
 
 def slide_by_time(last: int, every: Duration, *, name: str | None = None) -> SlideByTime:
-    """Every `every` of time, the last `last` tuples of a key."""
+    """A window over the last `last` tuples of a key, every `every` of time."""
     return SlideByTime(check_name(name), positive_count(last, "last"), positive_microseconds(every, "every"))

@@ -1,8 +1,8 @@
-"""Time windows: tumbling and sliding (formula 2 of the paper).
+"""Time windows: tumbling and sliding (Mencagli 2018, formula 2).
 
     E(w) = { t | offset + w·slide <= τ(t) < offset + w·slide + size }
 
-which is the alignment of Spark's `window()`. The mapping of a tuple at time τ is the windows `w` with
+aligned like Spark's `window()`. The mapping of a tuple at time τ is the windows `w` with
 
     floor((τ - offset - size) / slide) < w <= floor((τ - offset) / slide)
 
@@ -23,7 +23,7 @@ from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, ch
 
 @dataclass(frozen=True, repr=False)
 class TimeWindow(PaneWindow):
-    """A window of `size` every `slide`, shifted by `offset`; all in microseconds."""
+    """A window of `size` every `slide`, shifted by `offset`, all in microseconds."""
 
     size: int
     slide: int
@@ -77,12 +77,12 @@ class TimeWindow(PaneWindow):
 
 
 def tumbling(size: Duration, *, offset: Duration = "0 seconds", name: str | None = None) -> TimeWindow:
-    """Windows of `size`, one after the other: every tuple is in exactly one."""
+    """Windows of `size`, back to back: every tuple is in exactly one."""
     return _time_window(size, size, offset, name)
 
 
 def sliding(size: Duration, slide: Duration, *, offset: Duration = "0 seconds", name: str | None = None) -> TimeWindow:
-    """Windows of `size`, one every `slide`. With a slide larger than the size, tuples between windows are left out."""
+    """Windows of `size`, one every `slide`. If the slide is larger than the size, tuples in between are left out."""
     return _time_window(size, slide, offset, name)
 
 
@@ -90,5 +90,5 @@ def _time_window(size: Duration, slide: Duration, offset: Duration, name: str | 
     size_us = positive_microseconds(size, "size")
     slide_us = positive_microseconds(slide, "slide")
     shift = microseconds(offset, "offset")
-    # Offsets a whole number of slides apart give the same windows; one form keeps ids and panes the same, too.
+    # Offsets that differ by a multiple of the slide give the same windows; normalised, also the same ids and panes.
     return TimeWindow(check_name(name), shift % slide_us, size_us, slide_us)
