@@ -75,8 +75,8 @@ class Core:
         tables = []
         for table in opened:
             assert table.tuples is not None
-            in_window = (table.tuples.time >= begin) & (table.tuples.time < end)
-            tuples = table.tuples.take(in_window)
+            inside = (table.tuples.time >= begin) & (table.tuples.time < end)
+            tuples = table.tuples.take(inside)
             keys = table.keys.column("key").take(pa.array(tuples.key))
             tables.append(pa.table({"key": keys, "value": tuples.columns.column("value")}))
         window = pa.concat_tables(tables)
@@ -126,7 +126,7 @@ class Ran:
     windows: tuple[float, ...]
     """Seconds from the close of each window to its answer, without windows that begin before the data."""
     closings: tuple[float, ...]
-    """Seconds per slide, with deleting what no window needs and writing the state."""
+    """Seconds per slide to close windows, delete what none needs, and write the state."""
     memory: int
     """Peak memory of the worker in bytes."""
     sample_bytes: int

@@ -24,8 +24,8 @@ def load() -> pa.Table:
 def in_order_of_report(flights: pa.Table) -> tuple[pa.Table, pa.Array]:
     """The flights in the order of their reports, and the times of the reports.
 
-    A delayed flight is reported when it leaves, so the stream is out of order, as real streams are. A cancelled flight is
-    reported at its scheduled time.
+    A delayed flight is reported when it leaves. So the stream is out of order, as real streams are. A cancelled flight
+    is reported at its scheduled time.
     """
     scheduled = np.asarray(flights["departure"].cast(pa.int64()))
     delay = np.asarray(flights["dep_delay"].fill_null(0)).astype(np.int64)
