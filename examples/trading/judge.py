@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Judged:
-    """A prediction whose time has come."""
+    """A prediction that has fallen due."""
 
     symbol: str
     made: str
@@ -19,7 +19,7 @@ class Judged:
     naive: float
     """The last price when the prediction was made."""
     happened: float
-    """The last price at the time of the prediction."""
+    """The last price when it fell due."""
 
     @property
     def error(self) -> float:

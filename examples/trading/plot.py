@@ -111,7 +111,7 @@ def _body(candle: Candle) -> list[tuple[float, float]]:
 
 
 def _draw_errors(axes: Axes, predictions: Sequence[Judged]) -> None:
-    """The errors of the predictions and of the last price, at the time of the prediction."""
+    """The errors of the predictions and of the last price, when they fell due."""
     due = [microseconds(prediction.due) for prediction in predictions]
     errors, naive = (
         np.array([getattr(prediction, name) for prediction in predictions]) for name in ("error", "naive_error")
@@ -161,7 +161,7 @@ def _legend(figure: Figure, height: float, question: Question) -> None:
     for x, colour, width, text in (
         (_LEFT, _UP, 7, f"candles of {length:g} minutes, rising"),
         (0.225, _DOWN, 7, "falling"),
-        (0.32, _PREDICTED, 1.6, "predicted price, at the time it is for; below, its error"),
+        (0.32, _PREDICTED, 1.6, "predicted price, when it falls due; below, its error"),
         (0.68, _NAIVE, 1.2, f"error of the price {question.horizon} before"),
     ):
         figure.add_artist(Line2D([x, x + 0.018], [y, y], color=colour, linewidth=width, solid_capstyle="butt"))

@@ -82,7 +82,7 @@ def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], 
 def results(console: Console, scores: Sequence[Score], question: Question) -> None:
     """Print the last prediction of each stock, and the scores of all predictions."""
     if not scores:
-        console.print("The time of no prediction has come yet: run longer with [bold]--seconds[/].")
+        console.print("No prediction has fallen due yet: run longer with [bold]--seconds[/].")
         return
     table = _table(f"The last predictions, {question.horizon} ahead")
     table.add_column("stock", style="bold", no_wrap=True)
@@ -100,7 +100,7 @@ def results(console: Console, scores: Sequence[Score], question: Question) -> No
             _marked(last.naive_error, last.error),
         )
     console.print(table)
-    table = _table("All predictions whose time has come")
+    table = _table("All predictions that fell due")
     table.add_column("stock", style="bold", no_wrap=True)
     for title in ("predictions", "median error", "of the last price", "curve closer"):
         table.add_column(title, justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""The queries that are killed: every knob and every window model, each with late rows emitted where it can."""
+"""The queries that are killed: every option and every window model, with late rows emitted where possible."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ Victim = Literal["driver", "jvm", "worker", "workers", "daemon", "executor"]
 LOCAL: tuple[Victim, ...] = ("worker", "driver", "workers", "daemon", "jvm")
 ON_CLUSTER: tuple[Victim, ...] = ("worker", "executor", "driver", "daemon")
 WITH_COPIES: tuple[Victim, ...] = ("workers", "daemon", "worker", "driver")
-"""A driver that starts again does not look at the copies of the one before."""
+"""A restarted driver does not read the copies of the one before."""
 DELAY = "5 seconds"
 SHARDS = 2
 RUNS = ("disturbed", "undisturbed")
-"""Each has its own folder, with a checkpoint and a sink."""
+"""Each run has its own folder, with a checkpoint and a sink."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A query, what it reads, and what of its results must be the same after kills."""
+    """A query, its input, and the results that must be the same after kills."""
 
     build: Callable[[DataFrame, DataFrame], DataFrame]
-    """From two streams, of which most queries read only the first."""
+    """Builds the query from two streams. Most queries read only the first."""
     rows: int = 300
-    """In each file."""
+    """Rows per file."""
     files: int = 10
     only: tuple[str, ...] = ()
-    """The result columns that are compared, if the clock decides on the others; a dot leads into a struct."""
+    """The compared result columns, if others depend on the clock. A dot selects a field of a struct."""
     rounded: bool = False
-    """Whether results are estimates: a replay may change their last bits, as the docs say."""
+    """Whether results are estimates. A replay may change their last bits, as documented."""
     uncertain: tuple[str, ...] = ()
-    """The counters that depend on the clock, or on which worker had what in its memory."""
+    """Counters that depend on the clock, or on the caches of the workers."""
     must_count: tuple[str, ...] = ("rows", "results", "late_rows", "bad_rows")
-    """The counters that cannot be 0, or the scenario would show nothing."""
+    """Counters that must not be 0, or the scenario would show nothing."""
     cluster: bool = False
     copies: bool = False
-    """Whether values are large enough for copies on the host: they must appear, and are damaged after each kill."""
+    """Whether values are large enough for copies on the host. Copies must appear, and are damaged after each kill."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
@@ -57,7 +57,7 @@ def over(stream: DataFrame, *windows: W.Window) -> muntin.Query:
 
 
 def counted(stream: DataFrame, *windows: W.Window) -> muntin.Query:
-    """Decomposable aggregates: the state is partial results."""
+    """Decomposable aggregates, whose state is partial results."""
     return over(stream, *windows).agg(
         rows=A.count(),
         total=A.sum("v"),
@@ -69,7 +69,7 @@ def counted(stream: DataFrame, *windows: W.Window) -> muntin.Query:
 
 
 def whole(stream: DataFrame, *windows: W.Window) -> muntin.Query:
-    """Holistic aggregates: the state is tuples."""
+    """Holistic aggregates, whose state is tuples."""
     return over(stream, *windows).agg(
         rows=A.count(), middle=A.median("v"), distinct=A.count_distinct("n"), values=A.collect("n")
     )
@@ -143,7 +143,7 @@ def lift_path(v: Array) -> dict[str, Array]:
 
 
 def combine_paths(left: dict[str, Array], right: dict[str, Array]) -> dict[str, Array]:
-    """How far a value went up and down: only the order tells."""
+    """The path length of a value, up and down, which depends on the order."""
     step = np.abs(right["first"] - left["last"])
     return {"first": left["first"], "last": right["last"], "length": left["length"] + step + right["length"]}
 
@@ -158,7 +158,7 @@ def custom(stream: DataFrame, _: DataFrame) -> DataFrame:
 
 
 def summary(tuples: pa.Table) -> pa.Table:
-    """Depends on every row, and on their order."""
+    """A result that depends on every row, and on their order."""
     values = np.asarray(tuples.column("n"))
     return pa.table({"size": [len(values)], "weighed": [int((values * np.arange(1, len(values) + 1)).sum())]})
 
