@@ -317,12 +317,12 @@ def spread(column: str) -> Aggregation:
     return aggregate
 
 
-def same(found: Any, expected: Any) -> bool:
+def same(actual: Any, expected: Any) -> bool:
     """Whether two values are equal. Floats may differ by rounding, and NaN equals NaN."""
-    if isinstance(found, list) and isinstance(expected, list):
-        return len(found) == len(expected) and all(map(same, found, expected))
-    if isinstance(found, float) and isinstance(expected, float | int):
-        if math.isnan(found) or math.isnan(expected):
-            return math.isnan(found) and math.isnan(expected)
-        return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
-    return type(found) is type(expected) and bool(found == expected)
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(same, actual, expected))
+    if isinstance(actual, float) and isinstance(expected, float | int):
+        if math.isnan(actual) or math.isnan(expected):
+            return math.isnan(actual) and math.isnan(expected)
+        return math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return type(actual) is type(expected) and bool(actual == expected)

@@ -26,9 +26,9 @@ KEYS = st.sampled_from([(), ("k",), ("f",), ("k", "f"), ("s",), ("s", "k")])
 SHARDS = st.sampled_from([(0,), (7, 3), (5, 0, 11, 2)])
 
 
-def sized_lists(each: st.SearchStrategy[T], min_size: int, max_size: int) -> st.SearchStrategy[list[T]]:
+def sized_lists(elements: st.SearchStrategy[T], min_size: int, max_size: int) -> st.SearchStrategy[list[T]]:
     """Lists of uniform size. `st.lists` alone would make most of them very short."""
-    return st.integers(min_size, max_size).flatmap(lambda size: st.lists(each, min_size=size, max_size=size))
+    return st.integers(min_size, max_size).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size))
 
 
 def rows(

@@ -68,7 +68,7 @@ def counted(stream: DataFrame, *windows: W.Window) -> muntin.Query:
     )
 
 
-def whole(stream: DataFrame, *windows: W.Window) -> muntin.Query:
+def holistic(stream: DataFrame, *windows: W.Window) -> muntin.Query:
     """Holistic aggregates, whose state is tuples."""
     return over(stream, *windows).agg(
         rows=A.count(), middle=A.median("v"), distinct=A.count_distinct("n"), values=A.collect("n")
@@ -79,7 +79,7 @@ SLIDING = W.sliding("30 seconds", "5 seconds")
 
 
 def rich(stream: DataFrame, _: DataFrame) -> DataFrame:
-    query = whole(stream, SLIDING, W.count(20, 5, name="last-20"))
+    query = holistic(stream, SLIDING, W.count(20, 5, name="last-20"))
     return query.compress(after="10 seconds").late("emit").to_df()
 
 
@@ -119,7 +119,7 @@ def parallel(
     model: Literal["keyed", "active", "agnostic"], ordered: bool = False
 ) -> Callable[[DataFrame, DataFrame], DataFrame]:
     def build(stream: DataFrame, _: DataFrame) -> DataFrame:
-        return whole(stream, SLIDING).parallel(model=model, workers=2, ordered=ordered).late("emit").to_df()
+        return holistic(stream, SLIDING).parallel(model=model, workers=2, ordered=ordered).late("emit").to_df()
 
     return build
 
@@ -186,7 +186,7 @@ def join_pairs(stream: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def copied(stream: DataFrame, _: DataFrame) -> DataFrame:
-    return whole(stream, W.sliding("40 seconds", "10 seconds")).compress(after="20 seconds").late("emit").to_df()
+    return holistic(stream, W.sliding("40 seconds", "10 seconds")).compress(after="20 seconds").late("emit").to_df()
 
 
 def over_one(query: Callable[..., muntin.Query], *windows: W.Window) -> Callable[[DataFrame, DataFrame], DataFrame]:
@@ -198,10 +198,10 @@ SCENARIOS: dict[str, Scenario] = {
     "tumbling": Scenario(over_one(counted, W.tumbling("10 seconds"))),
     "sliding": Scenario(over_one(counted, SLIDING)),
     "cumulative": Scenario(over_one(counted, W.cumulative("1 minute", "10 seconds"))),
-    "session": Scenario(over_one(whole, W.session("2 seconds"))),
-    "count": Scenario(over_one(whole, W.count(25, 10, max_wait="5 seconds"))),
+    "session": Scenario(over_one(holistic, W.session("2 seconds"))),
+    "count": Scenario(over_one(holistic, W.count(25, 10, max_wait="5 seconds"))),
     "slide-by-tuple": Scenario(over_one(counted, W.slide_by_tuple("20 seconds", 10))),
-    "slide-by-time": Scenario(over_one(whole, W.slide_by_time(40, "5 seconds"))),
+    "slide-by-time": Scenario(over_one(holistic, W.slide_by_time(40, "5 seconds"))),
     "delta": Scenario(over_one(counted, W.delta("x", 20_000, 3_000))),
     "several": Scenario(several),
     "approximate": Scenario(
@@ -217,7 +217,7 @@ SCENARIOS: dict[str, Scenario] = {
         must_count=("rows", "results", "late_rows", "shed_rows"),
     ),
     "compress-memory": Scenario(
-        lambda stream, _: whole(stream, SLIDING).compress(memory="64 KB").late("emit").to_df(),
+        lambda stream, _: holistic(stream, SLIDING).compress(memory="64 KB").late("emit").to_df(),
         rows=900,
         must_count=("rows", "results", "late_rows", "compressions"),
     ),

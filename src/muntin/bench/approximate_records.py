@@ -63,8 +63,8 @@ class Compared:
             target=self.case.faster,
             baseline_name="µs exact",
             note=f"mean {ms(exact.mean)} exact, {ms(approximate.mean)} approximate; 95th percentile {ms(exact.p95)}, "
-            f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; all "
-            f"that is done as windows close, state included, {exact.closing:.2f} s, {approximate.closing:.2f} s; "
+            f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; closing "
+            f"of all windows with the state {exact.closing:.2f} s, {approximate.closing:.2f} s; "
             f"{self.accelerated.mean():.0%} of {len(self.errors)} windows accelerated, of "
             f"{data.tuples_per_window:,.0f} tuples on average",
         )
@@ -121,7 +121,7 @@ def over_error(title: str, errors: Float64Array, allowed: float = ERROR) -> Reco
         ratio=over / count,
         target=limit / count,
         better="lower",
-        note=f"{over} of {count}, and {limit} may be; errors: median {middle:.3f}, 95th percentile {p95:.3f}, "
+        note=f"{over} of {count}, at most {limit} allowed; errors: median {middle:.3f}, 95th percentile {p95:.3f}, "
         f"largest {largest:.3f}",
     )
 

@@ -215,7 +215,7 @@ class _Bench:
         folder = self._files(data.even(scale.rate, _lengths(sliding.size, sliding.length)))
         runs = {}
         for tuples in scale.chunks:
-            what = f"{sliding.title}: chunks of {tuples:,} tuples" if tuples else f"{sliding.title}: chunks as they are"
+            what = f"{sliding.title}: chunks of {tuples:,} tuples" if tuples else f"{sliding.title}: automatic chunks"
             chunk = tuples * SECOND // scale.rate if tuples else None
             setting = Setting(sliding.window, compute=SHORT, chunk=chunk)
             runs[tuples] = self._run(what, folder, setting)
@@ -274,7 +274,7 @@ class _Bench:
         return records
 
     def _bytes(self) -> list[Record]:
-        """Bytes of whole windows and of partial results, by worker model, with a function that takes no time."""
+        """Bytes of window functions and of partial results, by worker model, with a function that takes no time."""
         sliding = self._scale.sliding[0]
         overlap = sliding.size * 1000 // sliding.slide
         workers = 4
@@ -290,7 +290,7 @@ class _Bench:
                 setting = Setting(sliding.window, model, workers, batch, compute)
                 name = f"{model}, {batch} at a time" if batch else model
                 runs[name] = self._run(f"bytes, {compute}: {name}", folder, setting)
-            kind = "whole windows" if compute == "last" else "partial results"
+            kind = "window functions" if compute == "last" else "partial results"
             self._picture.sent[kind] = runs
             records += records_of.of_bytes(f"{sliding.title}, {workers} workers, {kind}", runs)
         return records

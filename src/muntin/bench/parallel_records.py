@@ -86,17 +86,18 @@ def _rates(run: Run) -> str:
 
 def of_chunks(title: str, runs: Mapping[int, Run], automatic: int) -> list[Record]:
     """Figures 12 and 13. Muntin's own chunks have `automatic` tuples."""
-    own = runs[AUTOMATIC]
+    automatic_run = runs[AUTOMATIC]
     return [
         Record(
             name=f"{title}, agnostic: results/s with chunks of {tuples:,} tuples by automatic ones",
             rows_per_s=None,
-            baseline=own.fastest,
-            ratio=run.fastest / own.fastest,
+            baseline=automatic_run.fastest,
+            ratio=run.fastest / automatic_run.fastest,
             target=None,
             baseline_name="results/s automatic",
             note=f"{_rates(run)}, T_calc {ms(run.latency)}, the emitter {ms(run.emitter)} a window; automatic, of "
-            f"{automatic:,} tuples: {_rates(own)}, {ms(own.latency)}, {ms(own.emitter)}; {run.told}",
+            f"{automatic:,} tuples: {_rates(automatic_run)}, {ms(automatic_run.latency)}, "
+            f"{ms(automatic_run.emitter)}; {run.told}",
         )
         for tuples, run in runs.items()
         if tuples != AUTOMATIC
@@ -124,7 +125,7 @@ def _reached(title: str, run: Run, wanted: float) -> Record:
         ratio=run.usual / wanted,
         target=None,
         baseline_name="results/s wanted",
-        note=f"{_rates(run)}, T_calc {ms(run.latency)}; {run.told}; for all of them, the calls alone need "
+        note=f"{_rates(run)}, T_calc {ms(run.latency)}; {run.told}; for all results, the calls alone need "
         f"{_workers(ceil(wanted * run.latency))}",
     )
 
@@ -143,8 +144,8 @@ def of_skew(title: str, runs: Mapping[Model, Run], sizes: Sequence[Sequence[int]
         target=UNDER_SKEW if aimed else None,
         baseline_name="results/s active",
         note=f"agnostic {agnostic.overall:.2f} results/s, active {active.overall:.2f}; windows of {min(tuples):,} to "
-        f"{max(tuples):,} quotes, of which the busier active worker has {busier / sum(tuples):.0%}, where "
-        f"{best / sum(tuples):.0%} could do, so that {busier / best:.2f} times as many results are the most to gain; "
+        f"{max(tuples):,} quotes; the busier active worker has {busier / sum(tuples):.0%} of them, and "
+        f"{best / sum(tuples):.0%} at best, so that at most {busier / best:.2f} times as many results are possible; "
         f"T_calc {ms(agnostic.latency)} and {ms(active.latency)}, {agnostic.told}",
     )
 

@@ -237,12 +237,12 @@ class _Bench:
     def _overload(self) -> list[Record]:
         """The shed stream runs first, before the other one strains the machine."""
         running, scale, picture = self._running, self._scale, self._picture
-        with running.step("Spark: what the machine can take"):
-            machine_rate = capacity(running.spark, running.place)
-        arrival_rate = round(OVERLOAD * machine_rate)
+        with running.step("Spark: capacity of the machine"):
+            rows_per_s = capacity(running.spark, running.place)
+        arrival_rate = round(OVERLOAD * rows_per_s)
         with running.step("Spark: overload, shed for a target latency"):
             target = f"{TARGET_LATENCY} seconds"
             picture.shed = drive(running.spark, running.place, arrival_rate, scale.seconds, target, running.tick)
-        with running.step("Spark: overload as it is"):
+        with running.step("Spark: overload without shedding"):
             picture.plain = drive(running.spark, running.place, arrival_rate, scale.plain_seconds, None, running.tick)
-        return records_of.of_overload(machine_rate, TARGET_LATENCY, picture.shed, picture.plain)
+        return records_of.of_overload(rows_per_s, TARGET_LATENCY, picture.shed, picture.plain)

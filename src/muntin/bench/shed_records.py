@@ -333,9 +333,9 @@ def of_overload(capacity: float, target: float, shed: Driven, plain: Driven) -> 
     """Whether batches stay within the target latency, and what happens without shedding."""
     seconds = [batch.seconds for batch in shed.batches[FIRST:]]
     rates = [batch.rate for batch in shed.batches[FIRST:]]
-    title = f"Spark, {shed.rows_per_s / capacity:.1f} times the rate that it can take"
+    title = f"Spark, {shed.rows_per_s / capacity:.1f} times its capacity"
     summary = (
-        f"{capacity:,.0f} rows/s are what it can take, {shed.rows_per_s:,} came for {shed.seconds:.0f} s; "
+        f"capacity {capacity:,.0f} rows/s, input {shed.rows_per_s:,} rows/s for {shed.seconds:.0f} s; "
         f"{len(shed.batches)} batches, those after the first {FIRST} count"
     )
     if not seconds:

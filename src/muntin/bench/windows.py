@@ -137,7 +137,7 @@ def _beside_time(name: str, setting: Setting, measured: Mapping[tuple[str, Setti
         target=TARGETS.get(name),
         baseline_name="time windows",
         note=f"{progress.results:,} results; {progress.state_bytes:,} bytes of state for {progress.panes:,} leaves and "
-        f"{progress.tuples:,} tuples that wait",
+        f"{progress.tuples:,} waiting tuples",
     )
 
 

@@ -40,10 +40,10 @@ def welcome(console: Console, rows: int, files: int) -> None:
         Panel(
             Group(
                 f"[bold]{rows:,} flights[/] from New York in 2013, as a stream of {files} monthly files. They come in "
-                "the order in which they were reported, a delayed flight only when it leaves at last: the stream is "
-                "out of order, as streams are.",
+                "the order of their reports, a delayed flight only when it leaves. So the stream is out of order, as "
+                "real streams are.",
                 "",
-                "One query answers three sliding windows per airport:",
+                "One query computes three sliding windows per airport:",
                 *(f"  [cyan]{window.title:>7}[/] every {describe(window.slide)}" for window in queries.WINDOWS),
                 "",
                 Syntax(textwrap.dedent(body).rstrip(), "python", background_color="default"),
@@ -128,9 +128,8 @@ def race(console: Console, ours: Run, races: list[Race]) -> None:
     console.print(_conclusion(ours, races, steady))
     console.print(
         "[dim]Copies: how often a row is processed. Total: from start to end of a query. Steady: its batches after the "
-        "first, in which Java and the Python workers warm up. Muntin went first, with a cold Java. Spark's queries "
-        "ran one after the other, each with Spark's default state store; both sides had the same number of "
-        "partitions.[/]"
+        "first, in which Java and the Python workers warm up. Muntin ran first, with a cold Java. Spark's queries "
+        "ran one after the other, each with Spark's default state store. Both had the same number of partitions.[/]"
     )
 
 
@@ -162,7 +161,9 @@ def _conclusion(ours: Run, races: list[Race], spark_steady: float) -> str:
             f"For {' or '.join(faster)} alone Spark is faster: with so few rows, Muntin's time is mostly the "
             "fixed price of its batches."
         )
-    sentences.append("Spark copies a row into every window that holds it, and pays for each copy; Muntin never does.")
+    sentences.append(
+        "Spark copies a row into every window that contains it, and pays for each copy; Muntin never does."
+    )
     return " ".join(sentences)
 
 
