@@ -37,7 +37,7 @@ class Seen:
     rate: float
     """The share that was to be shed."""
     lag: float
-    """Seconds of its latest event time behind the clock at its end."""
+    """Seconds from its latest event time to its end."""
 
 
 @dataclass(frozen=True)
