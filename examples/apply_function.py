@@ -1,4 +1,4 @@
-"""A function of the whole window: the stops of every tram trip, found in its positions."""
+"""A window function: the stops of every tram trip, found in its positions."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,20 +12,20 @@ TRAM = [(0, 30.0), (1, 0.0), (2, 0.0), (3, 25.0), (4, 40.0), (5, 0.0), (6, 20.0)
 
 
 def stops(positions: pd.DataFrame) -> pd.DataFrame:
-    """The runs of rows with a speed of nothing. Positions come in time order; each window gives a row per stop."""
+    """One row per stop: a run of positions with speed 0. Positions come in time order."""
     standing = positions["speed"] == 0
-    run = (standing != standing.shift()).cumsum()
-    grouped = positions[standing].groupby(run[standing])["at"]
+    run_number = (standing != standing.shift()).cumsum()
+    grouped = positions[standing].groupby(run_number[standing])["at"]
     return pd.DataFrame({"since": grouped.min(), "positions": grouped.size()})
 
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(MORNING + timedelta(minutes=minute), "tram 5", speed) for minute, speed in TRAM]
     trams = spark.createDataFrame(rows, "at timestamp, tram string, speed double")
-    # The annotation asks for a pandas frame; without one the function gets an Arrow table. Half an hour without a
-    # position ends a trip, so there are two windows: the first has two stops and the second one.
+    # The annotation requests a pandas frame; without it, the function gets an Arrow table. Half an hour without a
+    # position ends a trip. So there are two windows: the first has two stops, the second has one.
     (
         muntin.over(trams, W.session("30 minutes"), time="at", by="tram")
         .apply(stops, "since timestamp, positions long", columns=["at", "speed"])

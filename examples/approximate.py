@@ -1,4 +1,4 @@
-"""Medians from samples, with a guarantee (SPEAr): the delay of a typical flight, from a few hundred of a month."""
+"""Medians from samples within an error bound (SPEAr): the typical delay, from a few hundred flights of a month."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def main() -> None:
     query = muntin.over(flights, W.sliding("30 days", "10 days"), time="departure", by="origin").agg(
         flights=A.count(), median=A.median("dep_delay"), p95=A.quantile("dep_delay", 0.95)
     )
-    # The rank of an answer may be off by 0.05: a median lies between the exact quantiles for 0.45 and 0.55.
+    # The rank of an answer may be off by 0.05: a median is between the exact quantiles for 0.45 and 0.55.
     sampled = query.approximate(budget=1_000, error=0.05, confidence=0.95)
     sampled.explain()
 

@@ -1,4 +1,4 @@
-"""Compression of window state: three hours of readings are kept for a median; what is an hour old is compressed."""
+"""Compression of window state: a median keeps three hours of readings, and compresses those older than an hour."""
 
 import os
 import tempfile
@@ -13,12 +13,12 @@ from muntin import windows as W
 
 
 def write(directory: Path) -> None:
-    """Five hours of readings, one every second, in a file per hour."""
+    """Write five hours of readings, one per second, in a file per hour."""
     for hour in range(5):
         seconds = pa.array(range(hour * 3600, (hour + 1) * 3600)).cast(pa.timestamp("s", tz="UTC"))
         path = directory / f"{hour}.parquet"
         pq.write_table(pa.table({"at": seconds, "level": [second * 7919 % 3600 / 10 for second in range(3600)]}), path)
-        os.utime(path, (hour, hour))  # a file stream reads the oldest first
+        os.utime(path, (hour, hour))  # a file stream reads the oldest file first
 
 
 def main() -> None:
@@ -29,14 +29,15 @@ def main() -> None:
         query = muntin.over(
             stream.parquet(temporary), W.sliding("3 hours", "10 minutes"), time="at", watermark="1 minute"
         ).agg(median=A.median("level"))
-        for number, after in enumerate([None, "1 hour"]):  # never, or when it is an hour old
+        for number, after in enumerate([None, "1 hour"]):  # never, or when readings are an hour old
             writer = query.compress(after=after).to_df().writeStream.format("memory").queryName(f"medians_{number}")
             running = writer.trigger(availableNow=True).start()
             running.awaitTermination()
-            now = muntin.progress(running)
+            progress = muntin.progress(running)
             total = spark.table(f"medians_{number}").selectExpr("round(sum(median), 3)").collect()[0][0]
             print(
-                f"after={after}: {now.compressed_chunks} of {now.chunks} chunks are compressed; medians add to {total}"
+                f"after={after}: {progress.compressed_chunks} of {progress.chunks} chunks are compressed; "
+                f"medians add to {total}"
             )
 
 

@@ -1,6 +1,6 @@
-"""Two aggregates of your own: one for which the order of the tuples does not matter, and one for which it does.
+"""Two custom aggregates: one that does not depend on the order of the tuples, and one that does.
 
-Both are three functions over NumPy arrays. `lift` makes a state of every tuple, `combine` merges the states of
+Each consists of three functions over NumPy arrays. `lift` turns tuples into states, `combine` merges the states of
 neighbours (the left ones are earlier), and `lower` turns states into results.
 """
 
@@ -13,7 +13,7 @@ from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array
 
-# The speed of a journey is its length by its time: the harmonic mean of the speeds of legs of one length.
+# The mean speed over legs of equal length is the harmonic mean of their speeds.
 harmonic_mean = A.custom(
     lift=lambda speed: (1 / speed, np.ones(len(speed))),
     combine=lambda left, right: (left[0] + right[0], left[1] + right[1]),
@@ -23,17 +23,17 @@ harmonic_mean = A.custom(
 )
 
 
-# The longest climb: how far a value rose at most without falling in between. Only the order tells.
+# The longest climb: the largest rise of a value without a fall in between. It depends on the order.
 def lift_climb(level: Array) -> dict[str, Array]:
-    """A single tuple has not climbed yet."""
+    """A single tuple is a climb of 0."""
     flat = np.zeros(len(level))
     return {"first": level, "last": level, "best": flat, "head": flat, "tail": flat, "whole": flat == 0}
 
 
 def combine_climbs(left: dict[str, Array], right: dict[str, Array]) -> dict[str, Array]:
-    """`head` and `tail` are the climbs at the two ends, `whole` says that the stretch is one climb.
+    """`head` and `tail` are the climbs at the two ends. `whole` is true if all tuples are one climb.
 
-    Where the right stretch goes on from the left one, the left's tail and the right's head are one climb.
+    If the value does not fall from left to right, the tail of the left and the head of the right are one climb.
     """
     step = right["first"] - left["last"]
     goes_on = step >= 0

@@ -1,4 +1,4 @@
-"""Distinct counts and frequent values: how many visitors a site had in the last two hours, and what they read most."""
+"""Distinct counts and frequent values: the visitors of a site in the last two hours, and the pages they read most."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -13,11 +13,11 @@ VIEWS += [(130, "ben", "sport"), (140, "ben", "chess"), (150, "ben", "chess")]
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), user, page) for minute, user, page in VIEWS]
     views = spark.createDataFrame(rows, "at timestamp, user string, page string")
-    # Distinct counts do not add up: Ana is in three windows and counts once in each. Pages that were read as often as
-    # each other go by their name, so that the answer does not depend on who came first.
+    # Distinct counts do not add up: Ana is in three windows and counts once in each. Equally frequent pages are sorted
+    # by name, so that the answer does not depend on the order of arrival.
     (
         muntin.over(views, W.sliding("2 hours", "1 hour"), time="at")
         .agg(visitors=A.count_distinct("user"), favourite=A.mode("page"), top=A.top_k("page", 2))

@@ -1,4 +1,4 @@
-"""A join: which adverts were shown and clicked within the same ten minutes, pair by pair and in figures."""
+"""A join: the adverts that were shown and clicked within the same ten minutes, as pairs and as aggregates."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -13,7 +13,7 @@ CLICKED = [(3, "tea", "ana"), (8, "tea", "ben"), (9, "shoes", "cas"), (27, "tea"
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     shown = spark.createDataFrame(
         [(NOON + timedelta(minutes=minute), ad, cents) for minute, ad, cents in SHOWN],
         "at timestamp, ad string, cents long",
@@ -23,8 +23,8 @@ def main() -> None:
         "at timestamp, ad string, user string",
     )
     join = muntin.join(shown, clicked, W.tumbling("10 minutes"), on="ad", time="at")
-    # Both sides have a column `at`, so that each gets its side in front. Tea was shown once more, and clicked on once
-    # more, in windows of which the other side has nothing: those give no row.
+    # Both sides have a column `at`, so the result has `left_at` and `right_at`. Another show and another click of tea
+    # are in windows where the other side has no row: these give no pair.
     (
         join.rows()
         .selectExpr(
@@ -33,7 +33,8 @@ def main() -> None:
         .orderBy("ad", "shown", "clicked")
         .show()
     )
-    # No pair is made here: of two adverts and two clicks, every advert is in two pairs. `explain()` says so.
+    # The aggregates are computed without building pairs: with two shows and two clicks, each show counts twice.
+    # `explain()` reports this.
     figures = join.agg(pairs=A.count(), cents=A.sum("cents"), typical=A.median("cents"), users=A.count_distinct("user"))
     figures.to_df().drop("window").orderBy("ad").show()
     figures.explain()

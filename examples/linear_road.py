@@ -1,8 +1,8 @@
-"""The stops of vehicles on an expressway, counted twice: by a function of whole windows, and from partial results.
+"""The stops of vehicles on an expressway, counted twice: by a window function, and from partial results.
 
-The position reports are made up, in the shape of the Linear Road benchmark: one every thirty seconds from each vehicle.
-A stop is a run of reports without speed. That depends on the order of the reports, but a stretch of a trip needs only
-three things to be joined to the next one: its stops, and whether it begins and whether it ends with one.
+The position reports are generated as in the Linear Road benchmark: one every thirty seconds from each vehicle. A stop
+is a run of reports with speed 0. That depends on the order of the reports. Still, the partial result of a stretch needs
+only three values: the number of stops, whether it begins with one, and whether it ends with one.
 """
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ from muntin.bench.linear_road import Road, reports, stops_by_panes, stops_of_win
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
-    # Half an hour of few vehicles that stop often; `Road()` is three hours of many that do not.
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times in UTC
+    # Half an hour of few vehicles that stop often. `Road()` is three hours of many that rarely stop.
     road = Road(seconds=1800, joins=(0.01, 0.01), stopping=0.15, staying=0.5, seed=4)
     trips = spark.createDataFrame(pa.concat_tables(reports(road)))
 

@@ -1,4 +1,4 @@
-"""Median and quantiles: what a typical lap and a slow one took, over the last half hour, every quarter of an hour."""
+"""Median and quantiles: the times of typical and of slow laps over the last half hour, every quarter of an hour."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -14,17 +14,17 @@ LAPS = [(1, 61.0), (4, 60.0), (9, 63.0), (14, 240.0), (17, 62.0), (22, 61.0), (3
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), seconds) for minute, seconds in LAPS]
     laps = spark.createDataFrame(rows, "at timestamp, seconds double")
-    # A lap of four minutes, in the pit, moves the mean by half a minute; the median hardly notices. All are exact, and
-    # lie between two laps as Spark's `percentile` has it. The mean is answered from the panes, as without the others.
+    # A lap of four minutes, in the pit, moves the mean by half a minute and the median hardly at all. All results are
+    # exact, and interpolate between two laps as Spark's `percentile` does. The mean is still computed from panes.
     (
         muntin.over(laps, W.sliding("30 minutes", "15 minutes"), time="at")
         .agg(mean=A.mean("seconds"), median=A.median("seconds"), tails=A.quantile("seconds", [0.1, 0.9]))
         .to_df()
         .orderBy("window_id")
-        .withColumn("tails", F.transform("tails", lambda each: F.round(each, 1)))
+        .withColumn("tails", F.transform("tails", lambda value: F.round(value, 1)))
         .selectExpr("date_format(window.end, 'HH:mm') AS until", "round(mean, 1) AS mean", "median", "tails")
         .show(truncate=False)
     )

@@ -10,7 +10,7 @@ from muntin import windows as W
 
 
 def trend(flights: pd.DataFrame) -> pd.DataFrame:
-    """How much later planes leave with each hour of the day, by least squares."""
+    """The increase of the delay per hour of the day, by least squares."""
     known = flights.dropna()
     hour = known["departure"].dt.hour.to_numpy(dtype=float)
     slope, _ = np.polyfit(hour, known["dep_delay"].to_numpy(dtype=float), 1)
@@ -28,11 +28,11 @@ def main() -> None:
     spread = query.parallel()
     spread.explain()
 
-    found = {model: query.parallel(model=model, ordered=True).to_df().collect() for model in ("active", "agnostic")}
+    rows = {model: query.parallel(model=model, ordered=True).to_df().collect() for model in ("active", "agnostic")}
     print("\nthe weeks in which delays grow fastest during the day")
-    for row in sorted(found["agnostic"], key=lambda row: -row.minutes_per_hour)[:3]:
+    for row in sorted(rows["agnostic"], key=lambda row: -row.minutes_per_hour)[:3]:
         print(f"  week until {row.window.end:%d %b}: {row.minutes_per_hour} minutes per hour, {row.flights:,} flights")
-    print(f"{len(found['active'])} windows; active and agnostic workers agree: {found['active'] == found['agnostic']}")
+    print(f"{len(rows['active'])} windows; active and agnostic workers agree: {rows['active'] == rows['agnostic']}")
 
 
 if __name__ == "__main__":

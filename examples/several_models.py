@@ -1,6 +1,6 @@
-"""Several models in one query: the flights of a year by the hour, by the hundred and by the working day, in one pass.
+"""Several models in one query: the flights of a year per hour, per hundred and per working day, in one pass.
 
-A working day is a session: flights that follow one another within two hours, which at night they do not.
+A working day is a session: flights at most two hours apart. At night, the gaps are longer.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from muntin import windows as W
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the flights are written down
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # the times of the flights are stored as UTC
     flights = spark.read.parquet(str(Path(muntin.__file__).parent / "data" / "flights.parquet"))
     delays = (
         muntin.over(
@@ -28,8 +28,8 @@ def main() -> None:
         .agg(flights=A.count(), delay=A.mean("dep_delay"))
         .to_df()
     )
-    # One result, with the model of each row in `window_name`. The worst hour of LaGuardia was in a summer's storm, its
-    # worst hundred flights were an afternoon in September, and its worst day was one of snow in March.
+    # One result, with the model of each row in `window_name`. The worst hour of LaGuardia was in a summer storm, the
+    # worst hundred flights were on an afternoon in September, and the worst day was a day of snow in March.
     (
         delays.where("origin = 'LGA' AND flights >= 10")
         .groupBy("window_name")

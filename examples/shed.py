@@ -28,7 +28,7 @@ def main() -> None:
     query.to_df().orderBy("window", "flights", ascending=[True, False]).selectExpr(*columns).show(6, truncate=False)
 
     uniform = query.shed(rate=0.9, method="uniform")
-    counts = [each.to_df().where("mean_delay IS NOT NULL").count() for each in (query, shed, uniform)]
+    counts = [variant.to_df().where("mean_delay IS NOT NULL").count() for variant in (query, shed, uniform)]
     print(
         "{:,} groups of all windows have a mean: {:,} with concept-driven shedding, {:,} with uniform".format(*counts)
     )

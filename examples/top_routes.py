@@ -1,5 +1,6 @@
-"""The most profitable routes (figure 1 of the paper on concept-driven load shedding): mean fare per route, in order,
-the first ten of the last 15 minutes, every 5 minutes; and how much the routes change from window to window.
+"""The ten most profitable routes of the last 15 minutes, every 5 minutes, and how much they change between windows.
+
+This is the query of figure 1 of Katsipoulakis, Labrinidis and Chrysanthis, *Concept-Driven Load Shedding* (2018).
 """
 
 import random
@@ -13,21 +14,21 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
 
 def rides(count: int) -> list[tuple[datetime, str, float]]:
-    """Two hours of made-up rides: a few long routes are dear, and which of them are in demand changes."""
+    """Two hours of generated rides: long routes are expensive, and the demand for routes shifts over time."""
     rng = random.Random(1)
-    made = []
+    generated = []
     for _ in range(count):
         minute = rng.uniform(0, 120)
         zone = int(rng.gauss(10 + minute / 10, 3))
         other = rng.randrange(30)
         fare = 5.0 + 2 * abs(zone - other) + rng.randrange(4)
-        made.append((NOON + timedelta(minutes=minute), f"{zone:02}-{other:02}", fare))
-    return made
+        generated.append((NOON + timedelta(minutes=minute), f"{zone:02}-{other:02}", fare))
+    return generated
 
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times in UTC
     data = spark.createDataFrame(rides(20_000), "pickup timestamp, route string, fare double")
 
     query = muntin.over(data, W.sliding("15 minutes", "5 minutes"), time="pickup", by="route")

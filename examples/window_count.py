@@ -1,4 +1,4 @@
-"""Count windows: the last four trades of every share, every two trades; or what there is after ten quiet minutes."""
+"""Count windows: the last four trades of every share, every two trades, or fewer after ten minutes without a trade."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -19,8 +19,8 @@ def main() -> None:
         for minute, price in trades
     ]
     table = spark.createDataFrame(rows, "at timestamp, share string, price double")
-    # After three trades ACME paused for 28 minutes. So its window 0 comes out twice: first as it stood, with `partial`
-    # true, and then complete. XYZ never had four trades: without max_wait it would not show at all.
+    # After three trades, ACME paused for 28 minutes. So its window 0 is emitted twice: first incomplete, with `partial`
+    # true, then complete. XYZ never has four trades: without max_wait it would have no result.
     (
         muntin.over(table, W.count(4, 2, max_wait="10 minutes"), time="at", by="share")
         .agg(trades=A.count(), mean=A.mean("price"))

@@ -1,4 +1,4 @@
-"""Cumulative windows: what a shop has sold today, so far, every six hours."""
+"""Cumulative windows: the sales of a shop today so far, every six hours."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,11 +12,11 @@ SALES = [(5, 3.5), (9, 12.0), (11, 4.0), (16, 20.5), (23, 8.0), (24 + 10, 6.0)]
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(MIDNIGHT + timedelta(hours=hour), amount) for hour, amount in SALES]
     sales = spark.createDataFrame(rows, "at timestamp, amount double")
-    # The total grows from window to window, the last of a day is the total of the day, and the next day begins anew.
-    # Until 06:00 of the second day nothing was sold: that window has no row.
+    # The total grows from window to window. The last window of a day has the total of the day; the next day starts at
+    # zero. Nothing was sold until 06:00 of the second day, so that window has no row.
     (
         muntin.over(sales, W.cumulative("1 day", "6 hours"), time="at")
         .agg(sales=A.count(), total=A.sum("amount"))

@@ -1,4 +1,4 @@
-"""Delta windows: the fuel that each car used over its last hundred kilometres, whenever it has driven another fifty."""
+"""Delta windows: the fuel that each car used over its last 100 km, whenever it has driven more than another 50 km."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -15,8 +15,8 @@ def main() -> None:
     rows = [(MORNING + timedelta(minutes=minute), "car 7", km, litres) for minute, km, litres in LEGS]
     legs = spark.createDataFrame(rows, "at timestamp, car string, odometer long, litres double")
     # The first leg triggers window 0, which is empty and has no row. The next triggers are at 1060 and 1130 km, each
-    # more than 50 further; a window holds what is before its trigger. The hours in which the car stood play no part.
-    # An odometer that runs backwards, 109 km, makes a bad row: it is set aside, and the windows are as if without it.
+    # more than 50 km further. A window contains the legs before its trigger. The hours in which the car stood do not
+    # matter. The odometer at 109 km ran backwards: that row is invalid and ignored.
     (
         muntin.over(legs, W.delta("odometer", size=100, slide=50), time="at", by="car")
         .agg(legs=A.count(), litres=A.sum("litres"), from_km=A.min("odometer"), to_km=A.max("odometer"))

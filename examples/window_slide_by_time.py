@@ -12,11 +12,11 @@ LEVELS = [(1, "north", 3.0), (4, "north", 3.3), (8, "north", 3.6), (9, "north", 
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), well, level) for minute, well, level in LEVELS]
     levels = spark.createDataFrame(rows, "at timestamp, well string, level double")
-    # A row every ten minutes, from 12:10 to 12:40. Nothing was measured between 12:10 and 12:30: the same three values
-    # come again. At 12:40 the new one has pushed the oldest out.
+    # A row every ten minutes, from 12:10 to 12:40. Nothing was measured between 12:10 and 12:30, so the same three
+    # values are repeated. At 12:40 the new value has replaced the oldest.
     (
         muntin.over(levels, W.slide_by_time(3, "10 minutes"), time="at", by="well")
         .agg(measured=A.count(), mean=A.mean("level"), latest=A.last("level"))

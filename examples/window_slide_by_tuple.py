@@ -1,4 +1,4 @@
-"""Slide by tuple: at every second alarm of a machine, how it fared in the ten minutes up to that alarm."""
+"""Slide by tuple: at every second alarm of a machine, the ten minutes up to that alarm."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,11 +12,11 @@ ALARMS = [(0, 71.0), (2, 75.0), (4, 73.0), (20, 90.0), (21, 96.0), (22, 99.0)]
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), degrees) for minute, degrees in ALARMS]
     alarms = spark.createDataFrame(rows, "at timestamp, degrees double")
-    # Three windows for six alarms: the second, the fourth and the sixth are triggers. The more alarms, the more
-    # windows, and none when all is quiet. The alarm at 12:04 is in no window: the next trigger is 16 minutes later.
+    # Three windows for six alarms: the second, the fourth and the sixth are triggers. More alarms make more windows;
+    # without alarms, there are none. The alarm at 12:04 is in no window: the next trigger is 16 minutes later.
     (
         muntin.over(alarms, W.slide_by_tuple("10 minutes", 2), time="at")
         .agg(alarms=A.count(), hottest=A.max("degrees"))

@@ -1,4 +1,4 @@
-"""Sliding windows: the mean temperature of the last half hour, every ten minutes, from two sensors."""
+"""Sliding windows: the mean temperature of the last half hour, every ten minutes, of two sensors."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,11 +12,11 @@ READINGS = [(0, "attic", 21.0), (10, "attic", 24.0), (20, "attic", 30.0), (30, "
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), sensor, degrees) for minute, sensor, degrees in READINGS]
     readings = spark.createDataFrame(rows, "at timestamp, sensor string, degrees double")
-    # Every reading is in three windows, but Muntin touches it once: it reduces panes of ten minutes, and combines three
-    # of them for each window. The first window of the attic ends at 12:10, and holds the reading at 12:00 alone.
+    # Every reading is in three windows, but Muntin processes it once: it aggregates panes of ten minutes, and combines
+    # three of them for each window. The first window of the attic ends at 12:10 and contains only the reading at 12:00.
     (
         muntin.over(readings, W.sliding("30 minutes", "10 minutes"), time="at", by="sensor")
         .agg(mean=A.mean("degrees"), latest=A.last("degrees"))

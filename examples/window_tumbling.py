@@ -1,4 +1,4 @@
-"""Tumbling windows: how many people went through each door, quarter of an hour by quarter of an hour."""
+"""Tumbling windows: the people who went through each door, per quarter of an hour."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,11 +12,11 @@ PASSAGES = [(0, "east", 2), (3, "west", 1), (9, "east", 1), (14, "east", 3), (15
 
 def main() -> None:
     spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")  # as the times are written here
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times as they are written here
     rows = [(NOON + timedelta(minutes=minute), door, people) for minute, door, people in PASSAGES]
     passages = spark.createDataFrame(rows, "at timestamp, door string, people long")
-    # Every row counts once, so the totals of all windows add up to the total of the day. The row at 12:15 begins the
-    # second window, and a door that nobody went through has no row for that quarter.
+    # Every row counts once, so the totals of all windows add up to the total of the day. The row at 12:15 is in the
+    # second window. A door that nobody went through has no row for that quarter.
     (
         muntin.over(passages, W.tumbling("15 minutes"), time="at", by="door")
         .agg(people=A.sum("people"), largest_group=A.max("people"))

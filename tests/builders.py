@@ -44,6 +44,7 @@ from muntin.panes.table import PaneTable
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
 
+NEVER_COMPRESSED = Compression(None)
 TIME = pa.timestamp("us", tz="UTC")
 TYPES: dict[str, pa.DataType] = {
     "t": TIME,
@@ -226,7 +227,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             title = columns["window_name"][i] if len(plan.windows) > 1 else plan.windows[0].title
             key = tuple(naive.comparable(columns[name][i]) for name in plan.keys)
             place = (end[i], start[i], title, columns["window_id"][i], key)
-            named = [output.name for output in plan.outputs] + ["partial"] * plan.has_partial
+            named = [output.name for output in plan.outputs] + ["partial"] * plan.schema.has_partial
             named += [] if plan.function is None else plan.function.schema.names
             named += ["quality"] * (plan.schema.is_estimated)
             results.append((place, {name: columns[name][i] for name in named}))

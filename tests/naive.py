@@ -1,7 +1,7 @@
-"""Naive recomputation: windows from their literal definition, aggregates from their documented meaning.
+"""Naive recomputation: windows by their definition, aggregates by their documentation.
 
-Rows are plain dicts with integer times and None for null. Everything is a loop over all rows; nothing is shared with
-the library but the parameters of the windows.
+Rows are plain dicts with integer times and None for null. Everything is a loop over all rows, and uses nothing of the
+library but the parameters of the windows.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from muntin.windows import CumulativeWindow, TimeWindow, Window
 Row: TypeAlias = Mapping[str, Any]
 Aggregation: TypeAlias = Callable[[Sequence[Row]], Any]
 Place: TypeAlias = tuple[int, int, str, int, tuple[Any, ...]]
-"""A window of a key: its end, its start, its title, its id, the key."""
+"""A window of a key: end, start, title, id, key."""
 Answers: TypeAlias = dict[Place, dict[str, Any]]
 
 PRIME = 10_007
 
 
 def windows_holding(window: Window, time: int) -> list[int]:
-    """The windows over time that a time is in."""
+    """The ids of the time windows that contain a time."""
     if isinstance(window, CumulativeWindow):
         steps = window.size // window.step
         nearest = (time - window.offset) // window.size * steps
@@ -50,7 +50,7 @@ def end_of(window: Window, window_id: int) -> int:
 
 
 def places(row: Row, windows: Iterable[Window], keys: Sequence[str]) -> list[Place]:
-    """The windows over time that a row is in."""
+    """The time windows that contain a row."""
     key = key_of(row, keys)
     return [
         (end_of(window, i), start_of(window, i), window.title, i, key)
@@ -64,7 +64,7 @@ def key_of(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def comparable(value: Any) -> Any:
-    """Equal for keys that Spark's groupBy takes for equal: NaN is NaN, -0.0 is 0.0, null is null."""
+    """Equal for keys that are equal in Spark's groupBy: NaN is NaN, -0.0 is 0.0, null is null."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, dict):
@@ -75,49 +75,52 @@ def comparable(value: Any) -> Any:
 def answers(
     rows: Iterable[Row], windows: Sequence[Window], keys: Sequence[str], named: Mapping[str, Aggregation]
 ) -> Answers:
-    """All windows of a table."""
-    held: dict[Place, list[Row]] = {}
+    """The answers of all windows of a table."""
+    rows_of_places: dict[Place, list[Row]] = {}
     for row in rows:
         if row["t"] is not None:
             for place in places(row, windows, keys):
-                held.setdefault(place, []).append(row)
-    return computed(held, named)
+                rows_of_places.setdefault(place, []).append(row)
+    return computed(rows_of_places, named)
 
 
-def computed(held: Mapping[Place, list[Row]], named: Mapping[str, Aggregation]) -> Answers:
-    return {place: {name: of(rows) for name, of in named.items()} for place, rows in held.items()}
+def computed(rows_of_places: Mapping[Place, list[Row]], named: Mapping[str, Aggregation]) -> Answers:
+    return {
+        place: {name: aggregation(rows) for name, aggregation in named.items()}
+        for place, rows in rows_of_places.items()
+    }
 
 
 class Stream:
-    """A row counts for a window unless it ended by the watermark of the batch before; windows close once."""
+    """A stream. A row counts for a window unless the watermark of the batch before closed it; windows close once."""
 
     def __init__(self, windows: Sequence[Window], keys: Sequence[str], named: Mapping[str, Aggregation]) -> None:
         self._windows, self._keys, self._named = windows, keys, named
-        self._held: dict[Place, list[Row]] = {}
-        self.watermark = 0  # Spark's, before it has seen anything
+        self._open: dict[Place, list[Row]] = {}
+        self.watermark = 0  # Spark's watermark before the first row
 
     def batch(self, rows: Iterable[Row], watermark: int) -> tuple[Answers, list[Row]]:
-        """The answers of the windows that close, and the rows that count nowhere though some window held them."""
+        """The answers of the windows that close, and the late rows: those in windows that are all closed."""
         late = []
         for row in rows:
             if row["t"] is None:
                 continue
-            held_by = places(row, self._windows, self._keys)
-            still_open = [place for place in held_by if place[0] > self.watermark]
+            places_of_row = places(row, self._windows, self._keys)
+            still_open = [place for place in places_of_row if place[0] > self.watermark]
             for place in still_open:
-                self._held.setdefault(place, []).append(row)
-            if held_by and not still_open:
+                self._open.setdefault(place, []).append(row)
+            if places_of_row and not still_open:
                 late.append(row)
         self.watermark = max(self.watermark, watermark)
-        closing = {place: self._held.pop(place) for place in list(self._held) if place[0] <= self.watermark}
-        return computed(closing, self._named), late
+        rows_of_closing = {place: self._open.pop(place) for place in list(self._open) if place[0] <= self.watermark}
+        return computed(rows_of_closing, self._named), late
 
 
-# Aggregates: each function takes the rows of one window.
+# Aggregates: functions of the rows of one window.
 
 
 def spark_order(value: Any) -> tuple[bool, Any]:
-    """Sorts as Spark does: NaN after everything else."""
+    """A sort key for Spark's order: NaN after everything else."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return (is_nan, 0 if is_nan else value)
 
@@ -130,14 +133,14 @@ def column_values(rows: Sequence[Row], column: str) -> list[Any]:
     return [row[column] for row in present(rows, column)]
 
 
-def where(condition: str, of: Aggregation) -> Aggregation:
-    return lambda rows: of([row for row in rows if row[condition] is True])
+def where(condition: str, aggregation: Aggregation) -> Aggregation:
+    return lambda rows: aggregation([row for row in rows if row[condition] is True])
 
 
 def quantile(column: str, probability: float) -> Aggregation:
-    """Spark's `percentile`: on the line between the two nearest values."""
+    """Spark's `percentile`: interpolates between the two nearest values."""
 
-    def of(rows: Sequence[Row]) -> Any:
+    def aggregate(rows: Sequence[Row]) -> Any:
         ordered = sorted(column_values(rows, column), key=spark_order)
         if not ordered:
             return None
@@ -147,16 +150,16 @@ def quantile(column: str, probability: float) -> Aggregation:
             return float(low)
         return (math.ceil(position) - position) * low + (position - math.floor(position)) * high
 
-    return of
+    return aggregate
 
 
 def quantiles(column: str, probabilities: Sequence[float]) -> Aggregation:
-    each = [quantile(column, probability) for probability in probabilities]
-    return lambda rows: [of(rows) for of in each] if column_values(rows, column) else None
+    aggregations = [quantile(column, probability) for probability in probabilities]
+    return lambda rows: [aggregation(rows) for aggregation in aggregations] if column_values(rows, column) else None
 
 
 def frequencies(rows: Sequence[Row], column: str) -> list[tuple[Any, int]]:
-    """Most frequent first, and of equally frequent ones the least first."""
+    """Values and counts: most frequent first, and of equally frequent ones the smallest first."""
     counts: dict[Any, tuple[Any, int]] = {}
     for value in column_values(rows, column):
         counts[comparable(value)] = (value, counts.get(comparable(value), (value, 0))[1] + 1)
@@ -180,23 +183,23 @@ def count(column: str | None = None) -> Aggregation:
 
 
 def total(column: str) -> Aggregation:
-    def of(rows: Sequence[Row]) -> Any:
+    def aggregate(rows: Sequence[Row]) -> Any:
         values = column_values(rows, column)
         return sum(values) if values else None
 
-    return of
+    return aggregate
 
 
 def mean(column: str) -> Aggregation:
-    def of(rows: Sequence[Row]) -> float | None:
+    def aggregate(rows: Sequence[Row]) -> float | None:
         values = column_values(rows, column)
         return sum(values) / len(values) if values else None
 
-    return of
+    return aggregate
 
 
 def variance(column: str, *, sample: bool, root: bool = False) -> Aggregation:
-    def of(rows: Sequence[Row]) -> float | None:
+    def aggregate(rows: Sequence[Row]) -> float | None:
         values = column_values(rows, column)
         degrees = len(values) - sample
         if degrees <= 0:
@@ -208,7 +211,7 @@ def variance(column: str, *, sample: bool, root: bool = False) -> Aggregation:
         spread = float(sum((value - middle) ** 2 for value in exact) / degrees)
         return math.sqrt(spread) if root else spread
 
-    return of
+    return aggregate
 
 
 def least(column: str) -> Aggregation:
@@ -220,61 +223,61 @@ def greatest(column: str) -> Aggregation:
 
 
 def first(column: str) -> Aggregation:
-    """Of several at the earliest time, the smallest."""
+    """The first value. Of several at the earliest time, the smallest."""
 
-    def of(rows: Sequence[Row]) -> Any:
-        found = min(present(rows, column), key=lambda row: (row["t"], spark_order(row[column])), default=None)
-        return None if found is None else found[column]
+    def aggregate(rows: Sequence[Row]) -> Any:
+        earliest = min(present(rows, column), key=lambda row: (row["t"], spark_order(row[column])), default=None)
+        return None if earliest is None else earliest[column]
 
-    return of
+    return aggregate
 
 
 def last(column: str) -> Aggregation:
-    """Of several at the latest time, the largest."""
+    """The last value. Of several at the latest time, the largest."""
 
-    def of(rows: Sequence[Row]) -> Any:
-        found = max(present(rows, column), key=lambda row: (row["t"], spark_order(row[column])), default=None)
-        return None if found is None else found[column]
+    def aggregate(rows: Sequence[Row]) -> Any:
+        latest = max(present(rows, column), key=lambda row: (row["t"], spark_order(row[column])), default=None)
+        return None if latest is None else latest[column]
 
-    return of
+    return aggregate
 
 
 def arg(column: str, by: str, *, largest: bool) -> Aggregation:
-    """`column`, perhaps null, where `by` is smallest or largest.
+    """`column`, perhaps null, of the tuple where `by` is smallest or largest.
 
-    Of several tuples the earliest; of several at that time the one whose `column` is smallest, null after all others.
+    Of several such tuples, the earliest; of several at that time, the one with the smallest `column`, nulls last.
     """
 
     def rank(row: Row) -> tuple[Any, ...]:
         missing = row[column] is None
         return (row["t"], missing, (False, 0) if missing else spark_order(row[column]))
 
-    def of(rows: Sequence[Row]) -> Any:
-        kept = present(rows, by)
-        if not kept:
+    def aggregate(rows: Sequence[Row]) -> Any:
+        candidates = present(rows, by)
+        if not candidates:
             return None
-        best = (max if largest else min)(spark_order(row[by]) for row in kept)
-        tied = [row for row in kept if spark_order(row[by]) == best]
+        best = (max if largest else min)(spark_order(row[by]) for row in candidates)
+        tied = [row for row in candidates if spark_order(row[by]) == best]
         return min(tied, key=rank)[column]
 
-    return of
+    return aggregate
 
 
 def extreme_count(column: str, *, largest: bool) -> Aggregation:
-    def of(rows: Sequence[Row]) -> int:
+    def aggregate(rows: Sequence[Row]) -> int:
         ranks = [spark_order(value) for value in column_values(rows, column)]
         return ranks.count((max if largest else min)(ranks)) if ranks else 0
 
-    return of
+    return aggregate
 
 
 def affine(value: int) -> tuple[int, int]:
-    """The map x -> a * x + b of a value: a state whose order of combination matters."""
+    """The coefficients of the map x -> a * x + b of a value. The composition of maps depends on their order."""
     return (value % 97 + 1, value % 89)
 
 
 def compose_all(maps: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The maps applied one after the other."""
+    """The composition of the maps, applied in order."""
     a, b = 1, 0
     for slope, shift in maps:
         a, b = a * slope % PRIME, (b * slope + shift) % PRIME
@@ -284,42 +287,42 @@ def compose_all(maps: Iterable[tuple[int, int]]) -> tuple[int, int]:
 def composed(column: str) -> Aggregation:
     """The composition of the affine maps in the order of (time, map), as one number."""
 
-    def of(rows: Sequence[Row]) -> int | None:
+    def aggregate(rows: Sequence[Row]) -> int | None:
         return composition(sorted((row["t"], affine(row[column])) for row in present(rows, column)))
 
-    return of
+    return aggregate
 
 
 def composed_as_they_are(column: str) -> Aggregation:
     """The composition of the affine maps in the order of the rows."""
 
-    def of(rows: Sequence[Row]) -> int | None:
+    def aggregate(rows: Sequence[Row]) -> int | None:
         return composition([(row["t"], affine(row[column])) for row in present(rows, column)])
 
-    return of
+    return aggregate
 
 
 def composition(steps: Sequence[tuple[int, tuple[int, int]]]) -> int | None:
     if not steps:
         return None
-    a, b = compose_all(each for _, each in steps)
+    a, b = compose_all(affine_map for _, affine_map in steps)
     return a * PRIME + b
 
 
 def spread(column: str) -> Aggregation:
-    def of(rows: Sequence[Row]) -> int | None:
+    def aggregate(rows: Sequence[Row]) -> int | None:
         values = column_values(rows, column)
         return max(values) - min(values) if values else None
 
-    return of
+    return aggregate
 
 
-def same(found: Any, expected: Any) -> bool:
-    """Equal; floating numbers within rounding, NaN equal to NaN."""
-    if isinstance(found, list) and isinstance(expected, list):
-        return len(found) == len(expected) and all(map(same, found, expected))
-    if isinstance(found, float) and isinstance(expected, float | int):
-        if math.isnan(found) or math.isnan(expected):
-            return math.isnan(found) and math.isnan(expected)
-        return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
-    return type(found) is type(expected) and bool(found == expected)
+def same(actual: Any, expected: Any) -> bool:
+    """Whether two values are equal. Floats may differ by rounding, and NaN equals NaN."""
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(same, actual, expected))
+    if isinstance(actual, float) and isinstance(expected, float | int):
+        if math.isnan(actual) or math.isnan(expected):
+            return math.isnan(actual) and math.isnan(expected)
+        return math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return type(actual) is type(expected) and bool(actual == expected)

@@ -1,6 +1,6 @@
-"""Windows over tuples from their literal definitions, and streams of all window models at once.
+"""Windows over tuples by their definition, and streams of all window models at once.
 
-A key's tuples are rows in their final order: by time, and at one time by the columns that the query reads.
+The tuples of a key are its rows in their final order: by time, and at equal times by the columns that the query reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEFORE_ALL, BEHIND_ALL = -(10**30), 10**30
 
 @dataclass(frozen=True)
 class Held:
-    """One window of one key."""
+    """The contents of one window of one key."""
 
     window_id: int
     start: int
@@ -31,7 +31,7 @@ class Held:
 
 
 def in_order(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Nulls first, NaN after all other numbers."""
+    """The rows in their final order, with nulls first, and NaN after all other numbers."""
 
     def rank(row: Row) -> list[Any]:
         values = [row[column] for column in columns]
@@ -47,60 +47,60 @@ def by_key(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], li
     return groups
 
 
-# The models: all windows of one key that can be told, once all tuples before the watermark are known
+# The models: functions for all windows of one key that are complete at a watermark
 
 
 def count_windows(window: CountWindow, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
     for window_id, first in enumerate(range(0, len(tuples), window.slide)):
-        held = tuples[first : first + window.size]
-        if len(held) == window.size:
-            yield Held(window_id, held[0]["t"], held[-1]["t"], held)
+        contents = tuples[first : first + window.size]
+        if len(contents) == window.size:
+            yield Held(window_id, contents[0]["t"], contents[-1]["t"], contents)
     if window.max_wait is None:
         return
-    for i, each in enumerate(tuples):
-        waited = each["t"] + window.max_wait
+    for i, row in enumerate(tuples):
+        waited = row["t"] + window.max_wait
         followed = i + 1 < len(tuples) and tuples[i + 1]["t"] < waited
         if waited <= watermark and not followed:
             due = next(w for w in count() if w * window.slide + window.size > i + 1)
-            held = tuples[due * window.slide : i + 1]
-            if held:
-                yield Held(due, held[0]["t"], each["t"], held, partial=True)
+            contents = tuples[due * window.slide : i + 1]
+            if contents:
+                yield Held(due, contents[0]["t"], row["t"], contents, partial=True)
 
 
 def slide_by_tuple_windows(window: SlideByTuple, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
     for number, trigger in enumerate(tuples, start=1):
         if number % window.every == 0:
             start, end = trigger["t"] - window.size, trigger["t"]
-            held = [each for each in tuples if start < each["t"] <= end]
-            yield Held(number // window.every - 1, start, end, held)
+            contents = [row for row in tuples if start < row["t"] <= end]
+            yield Held(number // window.every - 1, start, end, contents)
 
 
 def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
-    """A trigger without a new tuple since the one before is known of only with the next tuple."""
+    """Without a new tuple since the last trigger, a window is a repeat, and only emitted when the next tuple comes."""
     if not tuples:
         return
     repeats = 0
     for window_id in range(tuples[0]["t"] // window.every, tuples[-1]["t"] // window.every + 1):
         trigger = (window_id + 1) * window.every
-        before = [each for each in tuples if each["t"] < trigger]
+        before = [row for row in tuples if row["t"] < trigger]
         is_repeat = before[-1]["t"] < trigger - window.every
         repeats = repeats + 1 if is_repeat else 0
         is_known = len(before) < len(tuples) if is_repeat else trigger <= watermark
         if is_known and repeats <= MOST_REPEATS:
-            held = before[-window.last :]
-            yield Held(window_id, held[0]["t"], trigger, held)
+            contents = before[-window.last :]
+            yield Held(window_id, contents[0]["t"], trigger, contents)
 
 
 def good_tuples(window: DeltaWindow, tuples: Iterable[Row]) -> list[Row]:
-    """Those whose δ is a number and not smaller than an earlier one's; of one time, by δ first."""
-    numbers = [
-        each for each in tuples if each[window.column] is not None and each[window.column] == each[window.column]
+    """The tuples whose δ is a number and not smaller than an earlier one. Tuples at equal times are sorted by δ."""
+    rows_with_numbers = [
+        row for row in tuples if row[window.column] is not None and row[window.column] == row[window.column]
     ]
-    good: list[Row] = []
-    for each in sorted(numbers, key=lambda row: (row["t"], row[window.column])):
-        if not good or each[window.column] >= good[-1][window.column]:
-            good.append(each)
-    return good
+    valid: list[Row] = []
+    for row in sorted(rows_with_numbers, key=lambda row: (row["t"], row[window.column])):
+        if not valid or row[window.column] >= valid[-1][window.column]:
+            valid.append(row)
+    return valid
 
 
 def delta_triggers(deltas: Sequence[Any], slide: float | Fraction) -> list[int]:
@@ -112,13 +112,13 @@ def delta_triggers(deltas: Sequence[Any], slide: float | Fraction) -> list[int]:
 
 
 def delta_windows(window: DeltaWindow, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
-    good = good_tuples(window, tuples)
-    deltas = [each[window.column] for each in good]
+    valid = good_tuples(window, tuples)
+    deltas = [row[window.column] for row in valid]
     for window_id, trigger in enumerate(delta_triggers(deltas, window.slide)):
-        at = deltas[trigger]
-        held = [each for each, delta in zip(good, deltas, strict=True) if at - window.size <= delta < at]
-        if held:
-            yield Held(window_id, held[0]["t"], good[trigger]["t"], held)
+        end = deltas[trigger]
+        contents = [row for row, delta in zip(valid, deltas, strict=True) if end - window.size <= delta < end]
+        if contents:
+            yield Held(window_id, contents[0]["t"], valid[trigger]["t"], contents)
 
 
 def windows_over_tuples(window: Window, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
@@ -133,13 +133,13 @@ def windows_over_tuples(window: Window, tuples: Sequence[Row], watermark: int) -
 
 
 def sessions(window: SessionWindow, tuples: Iterable[Row]) -> list[list[Row]]:
-    found: list[list[Row]] = []
-    for each in tuples:
-        if found and each["t"] - found[-1][-1]["t"] <= window.gap:
-            found[-1].append(each)
+    runs: list[list[Row]] = []
+    for row in tuples:
+        if runs and row["t"] - runs[-1][-1]["t"] <= window.gap:
+            runs[-1].append(row)
         else:
-            found.append([each])
-    return found
+            runs.append([row])
+    return runs
 
 
 # Streams
@@ -153,11 +153,11 @@ class Batch:
     invalid_rows: int
     outside_rows: int
     waiting: int
-    """Tuples that the watermark has not passed yet, if some window needs them in their final order."""
+    """Tuples that the watermark has not passed yet, if a window needs their final order."""
 
 
 class Stream:
-    """All that has arrived, looked at anew with every batch; what has been told is not told again."""
+    """A stream that recomputes all windows from all rows with every batch, and emits each window once."""
 
     def __init__(
         self,
@@ -169,18 +169,20 @@ class Stream:
         watermark: int = 0,
         delay: int | None = None,
     ) -> None:
-        """`columns` are those that the query reads; the aggregates over tuples get them in order.
+        """`columns` are those that the query reads. The aggregates over tuples get their rows in final order.
 
-        With a `delay`, tuples are settled once they are that far behind the latest row, that of the batch included.
+        With a `delay`, tuples are finalized once they are that far behind the latest row, including the current batch.
         """
         self._windows, self._keys, self._columns = windows, keys, columns
         self._over_panes, self._over_tuples = over_panes, over_tuples
-        self._has_partial = any(isinstance(each, CountWindow) and each.max_wait is not None for each in windows)
+        self._has_partial = any(isinstance(window, CountWindow) and window.max_wait is not None for window in windows)
         self._arrived: list[tuple[Row, int, int]] = []
-        """Every row, the watermark of the batch before it, and up to where that had settled tuples."""
-        self._unclosed: dict[Window, list[Row]] = {each: [] for each in windows if isinstance(each, SessionWindow)}
-        self._told: set[Place] = set()
-        self._bad_rows = 0
+        """Every row, with the watermark and the time of finalization before its batch."""
+        self._unclosed: dict[Window, list[Row]] = {
+            window: [] for window in windows if isinstance(window, SessionWindow)
+        }
+        self._emitted: set[Place] = set()
+        self._invalid_rows = 0
         self._delay = delay
         self.watermark = self.settled = watermark
 
@@ -199,23 +201,23 @@ class Stream:
         answers: Answers = {}
         for window in self._windows:
             answers |= self._answers(window)
-        self._told |= answers.keys()
-        invalid_rows, self._bad_rows = self._bad_rows, self._all_bad_rows()
+        self._emitted |= answers.keys()
+        invalid_rows, self._invalid_rows = self._invalid_rows, self._all_invalid_rows()
         return Batch(
             answers,
             late=[row for row, is_late in zip(timed, late, strict=True) if is_late],
             rows=sum(is_late is not None for is_late in late),
-            invalid_rows=len(rows) - len(timed) + self._bad_rows - invalid_rows,
+            invalid_rows=len(rows) - len(timed) + self._invalid_rows - invalid_rows,
             outside_rows=late.count(None),
-            waiting=sum(row["t"] >= self.settled for row, _, _ in self._arrived) if self._settles else 0,
+            waiting=sum(row["t"] >= self.settled for row, _, _ in self._arrived) if self._has_finalizing_windows else 0,
         )
 
     @property
-    def _settles(self) -> bool:
-        return any(not isinstance(each, PaneWindow | SessionWindow) for each in self._windows)
+    def _has_finalizing_windows(self) -> bool:
+        return any(not isinstance(window, PaneWindow | SessionWindow) for window in self._windows)
 
     def _is_late(self, row: Row) -> bool | None:
-        """Whether a row counts nowhere because it came too late; None if no window could ever hold it."""
+        """Whether a row is too late for all its windows; None if it can be in no window."""
         in_time: list[bool] = []
         for window in self._windows:
             if isinstance(window, PaneWindow):
@@ -226,45 +228,48 @@ class Stream:
                 in_time.append(row["t"] >= self.settled)
         return not any(in_time) if in_time else None
 
-    def _settled(self) -> dict[tuple[Any, ...], list[Row]]:
-        in_time = [row for row, _, settled in self._arrived if settled <= row["t"] < self.settled]
+    def _finalized(self) -> dict[tuple[Any, ...], list[Row]]:
+        in_time = [row for row, _, settled_before in self._arrived if settled_before <= row["t"] < self.settled]
         return {key: in_order(rows, self._columns) for key, rows in by_key(in_time, self._keys).items()}
 
-    def _all_bad_rows(self) -> int:
+    def _all_invalid_rows(self) -> int:
         deltas = [window for window in self._windows if isinstance(window, DeltaWindow)]
-        settled = self._settled().values()
-        return sum(len(tuples) - len(good_tuples(window, tuples)) for window in deltas for tuples in settled)
+        finalized = self._finalized().values()
+        return sum(len(tuples) - len(good_tuples(window, tuples)) for window in deltas for tuples in finalized)
 
     def _answers(self, window: Window) -> Answers:
         if isinstance(window, PaneWindow):
             return self._pane_answers(window)
         if isinstance(window, SessionWindow):
-            found = self._closing_sessions(window)
+            windows_of_keys = self._closing_sessions(window)
         else:
-            found = [
-                (key, held)
-                for key, tuples in self._settled().items()
-                for held in windows_over_tuples(window, tuples, self.settled)
+            windows_of_keys = [
+                (key, contents)
+                for key, tuples in self._finalized().items()
+                for contents in windows_over_tuples(window, tuples, self.settled)
             ]
-        places = {(held.end, held.start, window.title, held.window_id, key): held for key, held in found}
-        assert len(places) == len(found)
+        places = {
+            (contents.end, contents.start, window.title, contents.window_id, key): contents
+            for key, contents in windows_of_keys
+        }
+        assert len(places) == len(windows_of_keys)
         return {
-            place: self._values(self._over_tuples, held.rows, held.partial)
-            for place, held in places.items()
-            if place not in self._told
+            place: self._values(self._over_tuples, contents.rows, contents.partial)
+            for place, contents in places.items()
+            if place not in self._emitted
         }
 
     def _pane_answers(self, window: PaneWindow) -> Answers:
-        """A row counts for a window unless the window had ended by the watermark of the batch before."""
-        held: dict[Place, list[Row]] = {}
+        """A row counts for a window unless the window ended by the watermark of the batch before."""
+        rows_of_places: dict[Place, list[Row]] = {}
         for row, closed, _ in self._arrived:
             for place in naive.places(row, [window], self._keys):
-                if closed < place[0] <= self.watermark and place not in self._told:
-                    held.setdefault(place, []).append(row)
-        return {place: self._values(self._over_panes, rows) for place, rows in held.items()}
+                if closed < place[0] <= self.watermark and place not in self._emitted:
+                    rows_of_places.setdefault(place, []).append(row)
+        return {place: self._values(self._over_panes, rows) for place, rows in rows_of_places.items()}
 
     def _closing_sessions(self, window: SessionWindow) -> list[tuple[tuple[Any, ...], Held]]:
-        """A session that has closed is gone: what comes later and near it begins another."""
+        """The sessions that close now. Rows that come later, near a closed session, begin another one."""
         closing, unclosed = [], []
         for key, rows in by_key(self._unclosed[window], self._keys).items():
             for tuples in sessions(window, in_order(rows, self._columns)):
@@ -277,5 +282,5 @@ class Stream:
         return closing
 
     def _values(self, named: Mapping[str, Aggregation], rows: Sequence[Row], partial: bool = False) -> dict[str, Any]:
-        values = {name: of(rows) for name, of in named.items()}
+        values = {name: aggregation(rows) for name, aggregation in named.items()}
         return values | {"partial": partial} if self._has_partial else values

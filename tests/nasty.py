@@ -1,4 +1,4 @@
-"""Values that no argument expects: each gets a MuntinError, or does, and never another exception."""
+"""Unexpected values for arguments: each is accepted or raises a MuntinError, and never another exception."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from tests.naive import Row
 
 T = TypeVar("T")
 
-TIMES = st.integers(-60, 90) | st.integers(-2, 2)  # the latter for ties
+TIMES = st.integers(-60, 90) | st.integers(-2, 2)  # the small range makes ties
 ODD_FLOATS = st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0])
-# Eighths are exact in binary, so that sums are the same in any order and need no tolerance that could hide an error.
+# Eighths are exact in binary. So sums are the same in any order, and need no tolerance that could hide an error.
 FLOATS = st.integers(-800, 800).map(lambda eighths: eighths / 8) | ODD_FLOATS
 WORDS = st.sampled_from(["", "a", "b", "ab", "é", "z", "zz", "日本"])
 STRUCTS = st.fixed_dictionaries({"a": st.none() | st.sampled_from([0.0, -0.0, math.nan]), "b": st.none() | WORDS})
@@ -26,9 +26,9 @@ KEYS = st.sampled_from([(), ("k",), ("f",), ("k", "f"), ("s",), ("s", "k")])
 SHARDS = st.sampled_from([(0,), (7, 3), (5, 0, 11, 2)])
 
 
-def sized_lists(each: st.SearchStrategy[T], min_size: int, max_size: int) -> st.SearchStrategy[list[T]]:
-    """Lists of any size alike; `st.lists` alone would make most of them very short."""
-    return st.integers(min_size, max_size).flatmap(lambda size: st.lists(each, min_size=size, max_size=size))
+def sized_lists(elements: st.SearchStrategy[T], min_size: int, max_size: int) -> st.SearchStrategy[list[T]]:
+    """Lists of uniform size. `st.lists` alone would make most of them very short."""
+    return st.integers(min_size, max_size).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size))
 
 
 def rows(
@@ -51,21 +51,23 @@ def rows(
 
 @st.composite
 def windows(draw: st.DrawFn, max_size: int = 3) -> list[W.PaneWindow]:
-    """Several windows with gaps, overlaps and offsets, over panes of one or of several microseconds."""
+    """Several windows with gaps, overlaps and offsets, over panes of one or several microseconds."""
     unit, shift = draw(st.sampled_from([1, 2, 5])), draw(st.integers(-3, 3))
     lengths = st.integers(1, 8).map(lambda units: units * unit)
     offsets = st.integers(-9, 9).map(lambda units: shift + units * unit)
     models = st.sampled_from(["sliding", "sliding", "cumulative"])
     shapes = draw(st.lists(st.tuples(models, lengths, lengths, offsets), min_size=1, max_size=max_size))
     return [
-        sliding(a, b, offset, f"w{i}") if model == "sliding" else cumulative(min(a // unit, 4), b, offset, f"w{i}")
-        for i, (model, a, b, offset) in enumerate(shapes)
+        sliding(length, step, offset, f"w{i}")
+        if model == "sliding"
+        else cumulative(min(length // unit, 4), step, offset, f"w{i}")
+        for i, (model, length, step, offset) in enumerate(shapes)
     ]
 
 
 @st.composite
 def cuts(draw: st.DrawFn, items: Sequence[T]) -> list[list[T]]:
-    """The items in consecutive parts; some may be empty."""
+    """The items in consecutive parts, which may be empty."""
     edges = sorted(draw(st.lists(st.integers(0, len(items)), max_size=4)))
     return [list(items[begin:end]) for begin, end in zip([0, *edges], [*edges, len(items)], strict=True)]
 
@@ -95,15 +97,15 @@ MODELS: dict[str, st.SearchStrategy[W.Window]] = {
     "delta": DELTAS,
 }
 GROWING = {"d": pa.int64(), "e": pa.float64()}
-"""The columns of delta windows: an integer and a floating one that mostly grow with the time."""
+"""The columns of delta windows, which mostly grow with time: an integer and a float."""
 
 
 @st.composite
 def models(draw: st.DrawFn, max_size: int = 4) -> list[W.Window]:
-    """Windows of any models, each with a name of its own."""
+    """Windows of any models, each with a different name."""
     time = st.builds(sliding, LENGTHS, LENGTHS, st.integers(-9, 9))
-    chosen = draw(st.lists(st.one_of(time, *MODELS.values()), min_size=1, max_size=max_size))
-    return [replace(window, name=f"w{i}") for i, window in enumerate(chosen)]
+    drawn = draw(st.lists(st.one_of(time, *MODELS.values()), min_size=1, max_size=max_size))
+    return [replace(window, name=f"w{i}") for i, window in enumerate(drawn)]
 
 
 @st.composite
@@ -116,7 +118,7 @@ def growing_rows(
 
 
 def grown(row: Row, d: int | None, e: float | None) -> Row:
-    """The row with δ that lie `d` and `e` off its time."""
+    """The row with δ values that differ from its time by `d` and `e`."""
     time = row["t"] or 0
     return {**row, "d": None if d is None else time // 2 + d, "e": None if e is None else time / 4 + e}
 

@@ -1,4 +1,4 @@
-"""The example from start to end: source, operator and sink, then what came of it."""
+"""The application from start to end: source, operator, sink, and the evaluation."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from muntin.quiet import last_lines, stderr_to
 
 _LOOK_EVERY = 0.5
 _FILES_A_BATCH = 10
-"""After a pause the stream catches up in batches of this size."""
+"""The largest batch, which is reached when the stream catches up after a pause."""
 
 
 @dataclass(frozen=True)
 class Settings:
     out: Path
     quotes: Path
-    """Where recorded quotes are, if they are."""
+    """The folder of recorded quotes; it may be missing."""
     question: Question = field(default_factory=Question)
     seconds: float = 30
-    """How long the source sends quotes, a file every second."""
+    """How long the source sends quotes, one file per second."""
     speed: float = 300
-    """Seconds of the market in one second of ours."""
+    """Seconds of market time per second of real time."""
     at_once: bool = False
-    """Send all quotes of these seconds at once."""
+    """Send all quotes at once, without waiting."""
     database: Database | None = None
-    """A file of SQLite in `out` if there is none."""
+    """None for an SQLite file in `out`."""
     state: Path | None = None
-    """A folder for quotes and checkpoint, from which the stream goes on next time; None for a temporary one."""
+    """The folder of quotes and checkpoint, from which the next run continues; None for a temporary one."""
 
     @property
     def step(self) -> int:
-        """How much market time a file covers, in microseconds."""
+        """Market time per file, in microseconds."""
         return round(self.speed * SECOND)
 
 
 def run(settings: Settings) -> int:
-    """Returns the exit code."""
+    """Run the application. Returns the exit code."""
     console = Console()
     settings.out.mkdir(parents=True, exist_ok=True)
     log = settings.out / "spark.log"
@@ -85,22 +85,21 @@ def _folder(state: Path | None) -> Iterator[Path]:
 
 
 def stream_id(state: Path, settings: Settings) -> str:
-    """Made with the folder, and kept in it. What makes the stream's quotes and windows may not change on the way."""
+    """The id of the stream in the folder, new or stored. The parameters of its quotes and windows must not change."""
     path = state / "stream.json"
-    mine = {
+    parameters = {
         "step": settings.step,
         "quotes": str(settings.quotes.resolve()),
         **{name: value for name, value in asdict(settings.question).items() if name not in ("horizon", "degree")},
     }
     if not path.exists():
-        kept = {"stream": str(uuid.uuid4()), **mine}
-        path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    other = [name for name, value in mine.items() if kept.get(name) != value]
-    if other:
-        told = ", ".join(f"{name} {kept.get(name)!r}" for name in other)
-        raise MuntinError(f"--state {state} holds a stream with {told}; give the same again, or another folder.")
-    return str(kept["stream"])
+        path.write_text(json.dumps({"stream": str(uuid.uuid4()), **parameters}, indent=1), encoding="utf-8")
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    changed = [name for name, value in parameters.items() if stored.get(name) != value]
+    if changed:
+        differing = ", ".join(f"{name} {stored.get(name)!r}" for name in changed)
+        raise MuntinError(f"--state {state} holds a stream with {differing}; give the same again, or another folder.")
+    return str(stored["stream"])
 
 
 class _Trading:
@@ -119,7 +118,7 @@ class _Trading:
         self._sink.create()
         with self._console.status("Starting Spark …"):
             spark = muntin.session("muntin-trading")
-        already_running = spark.sparkContext.appName != "muntin-trading"  # a session that was there keeps its name
+        already_running = spark.sparkContext.appName != "muntin-trading"  # an existing session keeps its name
         try:
             if not already_running:
                 spark.sparkContext.setLogLevel("ERROR")
@@ -127,39 +126,39 @@ class _Trading:
         finally:
             if not already_running:
                 spark.stop()
-        self._tell()
+        self._evaluate()
 
     def _trade(self, spark: SparkSession) -> None:
         quotes = query.stream(spark, self._state / "quotes", _FILES_A_BATCH)
         results = query.predictions(quotes, self._question)
         seconds = self._settings.seconds
         stop = Event()
-        with show.progress(self._console, seconds) as report, ThreadPoolExecutor(1) as aside:
+        with show.progress(self._console, seconds) as report, ThreadPoolExecutor(1) as background:
             running = query.start(results, self._sink, self._state / "checkpoint")
 
             def look(_: object = None) -> None:
                 report(self._look(running))
 
             try:
-                every = 0.0 if self._settings.at_once else 1.0
-                _wait(aside.submit(self._feed.run, math.ceil(seconds), every, stop), running, look)
-                _wait(aside.submit(running.processAllAvailable), running, look)
+                interval = 0.0 if self._settings.at_once else 1.0
+                _wait(background.submit(self._feed.run, math.ceil(seconds), interval, stop), running, look)
+                _wait(background.submit(running.processAllAvailable), running, look)
             finally:
                 stop.set()
                 running.stop()
             look()
 
     def _look(self, running: StreamingQuery) -> Standing:
-        now = muntin.progress(running)
-        return Standing(self._feed.quotes, now.rows, now.results, now.batch_id + 1, running.isActive)
+        progress = muntin.progress(running)
+        return Standing(self._feed.quotes, progress.rows, progress.results, progress.batch_id + 1, running.isActive)
 
-    def _tell(self) -> None:
+    def _evaluate(self) -> None:
         rows = self._sink.read()
         judged = judge(rows)
-        found = scores(judged)
-        show.results(self._console, found, self._question)
+        all_scores = scores(judged)
+        show.results(self._console, all_scores, self._question)
         picture = self._settings.out / "trading.png"
-        plot.draw(rows, judged, [score.last.symbol for score in found], self._question, picture)
+        plot.draw(rows, judged, [score.last.symbol for score in all_scores], self._question, picture)
         self._console.print(
             f"{len(rows):,} windows are in the table [bold]predictions[/] of [bold]{self._database}[/]\n"
             f"Candles and predictions: [bold]{picture}[/]\nSpark's own log: {self._settings.out / 'spark.log'}"
@@ -167,10 +166,10 @@ class _Trading:
 
 
 def _wait(work: Future[None], running: StreamingQuery, look: Callable[[], None]) -> None:
-    """Until the work is done, or the query has failed."""
+    """Wait until the work is done. Raises the error of the query if that fails."""
     while not work.done():
-        if (failed := running.exception()) is not None:
-            raise failed
+        if (failure := running.exception()) is not None:
+            raise failure
         look()
         time.sleep(_LOOK_EVERY)
     work.result()

@@ -1,4 +1,4 @@
-"""The source: quotes as a folder of files to which one is added every second, as a feed handler would."""
+"""The source: a folder of quotes that gets a file every second."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ import pyarrow.parquet as pq
 from examples.trading.quotes import Market
 
 _FIRST_FILE_WRITTEN = 1_514_901_600
-"""Any fixed moment would do; this is the morning of the first day, in seconds."""
+"""Modification time of the first file, in seconds: the morning of the first day. Any fixed time works."""
 
 
 class Feed:
-    """File n holds the quotes of the n-th step of the market's time."""
+    """Writes the quotes of one step of market time per file."""
 
     def __init__(self, market: Market, folder: Path, step: int) -> None:
-        """`step` is the market time that a file covers, in microseconds."""
+        """`step` is the market time per file, in microseconds."""
         self._market = market
         self._folder = folder
         self._step = step
         folder.mkdir(parents=True, exist_ok=True)
-        # A feed that was stopped goes on behind its last file.
+        # A feed that was stopped continues after its last file.
         written = list(folder.glob("[0-9]*.parquet"))
         self._files = len(written)
         self.quotes = sum(pq.read_metadata(path).num_rows for path in written)
-        """How many are in the folder."""
+        """The number of quotes in the folder."""
 
     def write(self) -> None:
-        """The next file."""
+        """Write the next file."""
         number = self._files
         quotes = self._market.between(number * self._step, (number + 1) * self._step)
-        # Spark does not look at hidden files, so it never sees one that is half written.
+        # Spark ignores hidden files, so it never reads an unfinished one.
         hidden = self._folder / f".{number:06}.parquet"
         pq.write_table(quotes, hidden)
-        # A file stream reads the oldest file first, and files written within one second are of one age.
+        # A file stream reads the oldest file first, and only compares whole seconds.
         os.utime(hidden, (_FIRST_FILE_WRITTEN + number, _FIRST_FILE_WRITTEN + number))
         hidden.rename(self._folder / f"{number:06}.parquet")
         self._files += 1
         self.quotes += quotes.num_rows
 
     def run(self, files: int, every: float, stop: Event) -> None:
-        """So many files, one every so many seconds; 0 writes them all at once."""
+        """Write `files` files, one every `every` seconds; 0 writes all at once."""
         began = time.monotonic()
         for number in range(files):
             if stop.wait(max(0.0, began + number * every - time.monotonic())):

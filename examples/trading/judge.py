@@ -1,4 +1,4 @@
-"""What the predictions were worth: the price when they fell due, and the error of guessing that nothing changes."""
+"""The evaluation of predictions: their errors, and the errors of the guess that the price does not change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Score:
-    """All predictions for a stock: typical errors, and how often the model was closer than the last price was."""
+    """All predictions for a stock: median errors, and how often the model was closer than the last price."""
 
     last: Judged
     predictions: int
@@ -40,42 +40,42 @@ class Score:
     naive_error: float
     closer: int
     equal: int
-    """How often both were equally far off."""
+    """How often both errors were equal."""
 
 
 def judge(rows: Iterable[Mapping[str, Any]]) -> list[Judged]:
-    """`rows` as the sink has them. The price of a moment is the last one of the window that ends with it."""
-    told = list(rows)
-    prices = {(row["symbol"], row["window_end"]): row["last_price"] for row in told}
-    found = []
-    for row in told:
+    """Judge the rows of the sink. The price at a time is the last price of the window that ends there."""
+    rows = list(rows)
+    prices = {(row["symbol"], row["window_end"]): row["last_price"] for row in rows}
+    predictions = []
+    for row in rows:
         happened = prices.get((row["symbol"], row["due"]))
         if row["prediction"] is not None and happened is not None:
-            found.append(
+            predictions.append(
                 Judged(row["symbol"], row["window_end"], row["due"], row["prediction"], row["last_price"], happened)
             )
-    return sorted(found, key=lambda each: (each.symbol, each.due))
+    return sorted(predictions, key=lambda prediction: (prediction.symbol, prediction.due))
 
 
 def scores(judged: Iterable[Judged]) -> list[Score]:
-    """One per stock, those with the most predictions first."""
+    """One score per stock, those with the most predictions first."""
     by_symbol: dict[str, list[Judged]] = {}
-    for each in judged:
-        by_symbol.setdefault(each.symbol, []).append(each)
-    found = []
-    for mine in by_symbol.values():
-        errors = [abs(each.error) for each in mine]
-        naive = [abs(each.naive_error) for each in mine]
+    for prediction in judged:
+        by_symbol.setdefault(prediction.symbol, []).append(prediction)
+    all_scores = []
+    for predictions in by_symbol.values():
+        errors = [abs(prediction.error) for prediction in predictions]
+        naive = [abs(prediction.naive_error) for prediction in predictions]
         pairs = list(zip(errors, naive, strict=True))
-        found.append(
+        all_scores.append(
             Score(
-                last=mine[-1],
-                predictions=len(mine),
-                # Medians: one jump of the price within a window sends the curve anywhere, and would be all of a mean.
+                last=predictions[-1],
+                predictions=len(predictions),
+                # Medians, since a single jump of the price sends the curve anywhere and would dominate a mean.
                 error=median(errors),
                 naive_error=median(naive),
                 closer=sum(a < b for a, b in pairs),
                 equal=sum(a == b for a, b in pairs),
             )
         )
-    return sorted(found, key=lambda score: (-score.predictions, score.last.symbol))
+    return sorted(all_scores, key=lambda score: (-score.predictions, score.last.symbol))

@@ -1,6 +1,6 @@
-"""The algo-trader's algorithm: a polynomial through the prices of a window, by Levenberg–Marquardt.
+"""The model: a polynomial through the prices of a window, fitted by Levenberg–Marquardt.
 
-It needs neither Spark nor Muntin: `Polynomial` is a function of an Arrow table, and `fit` one of two arrays.
+It needs neither Spark nor Muntin. `Polynomial` is a function of an Arrow table, and `fit` of two arrays.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SCHEMA = (
     "quotes long, first_price double, highest double, lowest double, last_price double, status string, "
     "centre long, half_span double, coefficients array<double>, residual double"
 )
-"""The same in Spark's words."""
+"""The same schema in Spark's syntax."""
 COLUMNS = ("time", "bid", "ask")
 
 _WIDEST_SPREAD = 5
-"""Times the window's usual spread; beyond that one side is not meant as an offer."""
+"""In median spreads of the window. In a wider quote, one side is not a real offer."""
 _TICK = 0.01
 
 
@@ -45,14 +45,14 @@ _TICK = 0.01
 class Curve:
     """price(t) = Σ coefficients[k] · ((t − centre) / half_span)^k, with t in microseconds since 1970.
 
-    Microseconds are far from zero and close to each other: powers of them as they are would leave no digits.
+    Times are centred and scaled, since powers of raw microseconds would lose all digits.
     """
 
     centre: int
     half_span: float
     coefficients: npt.NDArray[np.float64]
     residual: float
-    """Root mean square of what is left between curve and prices."""
+    """Root mean square of the residuals."""
 
     def at(self, time: int) -> float:
         return float(np.polynomial.polynomial.polyval((time - self.centre) / self.half_span, self.coefficients))
@@ -60,10 +60,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """What `.apply()` calls with the quotes of a window: one row with the candle and the fitted curve.
+    """The function for `.apply()`: from the quotes of a window, one row with the candle and the fitted curve.
 
-    The window's end is not among the quotes. So the row has the curve, and who knows the window tells the future from
-    it.
+    The function does not receive the end of the window. So it returns the curve, and the query evaluates it at the
+    horizon.
     """
 
     degree: int = 2
@@ -90,56 +90,56 @@ class Polynomial:
 
 
 def mid_prices(quotes: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The middle of bid and ask, and its time, of the quotes that have both sides and mean them.
+    """The times and mid prices of the valid quotes, which have two real sides.
 
-    Raw quotes hold nulls, zeros for a side that nobody offers, and offers far from the market that stand in for none.
+    Raw quotes contain nulls, zeros for a missing side, and placeholder offers far from the market.
     """
     times = np.asarray(quotes["time"].cast(pa.int64()))
     bid, ask = (np.asarray(quotes[side].cast(pa.float64()).fill_null(np.nan)) for side in ("bid", "ask"))
-    good = (bid > 0) & (ask >= bid) & (ask < np.inf)  # NaN is never larger
-    if good.any():
-        spread = np.where(good, ask - bid, np.inf)
-        good &= spread <= _WIDEST_SPREAD * max(float(np.median(spread[good])), _TICK)
-    return times[good], bid[good] + (ask[good] - bid[good]) / 2
+    valid = (bid > 0) & (ask >= bid) & (ask < np.inf)  # false for NaN
+    if valid.any():
+        spread = np.where(valid, ask - bid, np.inf)
+        valid &= spread <= _WIDEST_SPREAD * max(float(np.median(spread[valid])), _TICK)
+    return times[valid], bid[valid] + (ask[valid] - bid[valid]) / 2
 
 
 def fit(
     times: npt.NDArray[np.int64], prices: npt.NDArray[np.float64], degree: int, evaluations: int | None = None
 ) -> tuple[Status, Curve | None]:
-    """The polynomial of this degree that is closest to the prices, or why there is none; times are in order.
+    """The polynomial of this degree that is closest to the prices, or the reason why there is none. Times are sorted.
 
-    `evaluations` limits how often Levenberg–Marquardt may look at the residuals; None leaves that to SciPy.
+    `evaluations` limits how often Levenberg–Marquardt evaluates the residuals; None leaves that to SciPy.
     """
     if not len(times):
         return "no quotes", None
-    if np.count_nonzero(np.diff(times)) < degree:  # as many different times as coefficients, or any curve would do
+    if np.count_nonzero(np.diff(times)) < degree:  # fewer distinct times than coefficients do not determine a curve
         return "too few quotes", None
     first, last = int(times[0]), int(times[-1])
     centre, half_span = (first + last) // 2, (last - first) / 2 or 1.0
     powers = np.vander((times - centre) / half_span, degree + 1, increasing=True)
     with np.errstate(over="ignore", invalid="ignore"):
         level = float(prices.mean())
-        swing = float(np.ptp(prices)) or 1.0  # a price that does not move is a curve like any other
+        swing = float(np.ptp(prices)) or 1.0  # a constant price has a curve, too
         scaled = (prices - level) / swing
-    if not np.isfinite([level, swing]).all():  # prices at the end of what a double can hold
+    if not np.isfinite([level, swing]).all():  # prices near the limit of a double
         return "not converged", None
 
-    def left_over(coefficients: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def residuals(coefficients: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(powers @ coefficients - scaled)
 
-    def slopes(_: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return powers  # the same everywhere: the model is linear in its coefficients
+    def jacobian(_: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return powers  # constant, since the model is linear in its coefficients
 
-    found = least_squares(
-        left_over,
+    solution = least_squares(
+        residuals,
         np.zeros(degree + 1),
-        jac=slopes,
+        jac=jacobian,
         method="lm",
         max_nfev=evaluations,
     )
-    if not found.success or not np.isfinite(found.x).all():
+    if not solution.success or not np.isfinite(solution.x).all():
         return "not converged", None
-    coefficients = found.x * swing
+    coefficients = solution.x * swing
     coefficients[0] += level
-    residual = float(np.sqrt(np.mean(found.fun**2))) * swing
+    residual = float(np.sqrt(np.mean(solution.fun**2))) * swing
     return "fitted", Curve(centre, half_span, coefficients, residual)

@@ -18,14 +18,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 import muntin
 from muntin import windows as W
 
-# Spark's workers get the model itself: wherever they run, they need not have the examples on their path.
+# Pickle the model itself, since Spark's workers may not have the examples on their path.
 cloudpickle.register_pickle_by_value(model)  # type: ignore[no-untyped-call]
 
 QUOTES = "time timestamp, symbol string, bid double, bid_size long, ask double, ask_size long"
 
 
 def predictions(quotes: DataFrame, question: Question) -> DataFrame:
-    """One row per window and stock; times are in microseconds, which every database knows."""
+    """One row per window and stock. Times are microseconds, which every database can store."""
     fitted = fit_windows(quotes, question).to_df()
     due = F.unix_micros("window.end") + question.ahead
     x = (due - F.col("centre")) / F.col("half_span")
@@ -41,8 +41,10 @@ def predictions(quotes: DataFrame, question: Question) -> DataFrame:
         "status",
         "residual",
         due.alias("due"),
-        # Horner's rule; a window without a curve has no coefficients, and null comes out.
-        F.aggregate(F.reverse("coefficients"), F.lit(0.0), lambda price, each: price * x + each).alias("prediction"),
+        # Horner's rule. A window without a curve has no coefficients, so the prediction is null.
+        F.aggregate(F.reverse("coefficients"), F.lit(0.0), lambda price, coefficient: price * x + coefficient).alias(
+            "prediction"
+        ),
     )
 
 
@@ -74,7 +76,7 @@ def stream(spark: SparkSession, folder: Path, files_a_batch: int) -> DataFrame:
 
 
 def start(results: DataFrame, sink: Sink, checkpoint: Path) -> StreamingQuery:
-    """Into the database, batch by batch, until it is stopped."""
+    """Start to write the results to the database, batch by batch, until the query is stopped."""
     return (
         results.writeStream.outputMode("append")
         .foreachBatch(into(sink))
@@ -84,7 +86,7 @@ def start(results: DataFrame, sink: Sink, checkpoint: Path) -> StreamingQuery:
 
 
 def into(sink: Sink) -> Callable[[DataFrame, int], None]:
-    """The results of a batch are few, whatever its quotes: the driver writes them, in one transaction."""
+    """The function for `foreachBatch`. A batch has few results, so the driver writes them in one transaction."""
 
     def write(results: DataFrame, batch: int) -> None:
         sink.write(batch, rows(results.toArrow()))
@@ -93,5 +95,5 @@ def into(sink: Sink) -> Callable[[DataFrame, int], None]:
 
 
 def rows(results: pa.Table) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = results.to_pylist()
-    return found
+    dicts: list[dict[str, Any]] = results.to_pylist()
+    return dicts

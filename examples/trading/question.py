@@ -1,4 +1,4 @@
-"""What is asked of the quotes."""
+"""The parameters of the predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muntin.errors import MuntinError
 
 @dataclass(frozen=True)
 class Question:
-    """Where will the price be, `horizon` after the end of each window?"""
+    """Predict the price `horizon` after the end of each window."""
 
     window: str = "5 minutes"
     slide: str = "30 seconds"
@@ -26,10 +26,10 @@ class Question:
         if self.ahead % positive_microseconds(self.slide, "--slide"):
             raise MuntinError(
                 f"--horizon is {self.horizon!r}, which is no multiple of --slide, {self.slide!r}; then no window would "
-                "end when a prediction falls due, and tell the price of that moment."
+                "end at the time of a prediction and have the actual price."
             )
         if self.degree < 0:
-            raise MuntinError(f"--degree must be a whole number from 0, got {self.degree}; 2 or 3 will do.")
+            raise MuntinError(f"--degree must be a whole number from 0, got {self.degree}; 2 or 3 is a good choice.")
 
     @property
     def ahead(self) -> int:

@@ -1,7 +1,7 @@
-"""Quotes: recorded ones where they are, made-up ones of the same shape elsewhere; both are played again and again.
+"""Quotes: recorded if a recording exists, generated otherwise. Both are replayed in a loop.
 
-A market gives the quotes of any stretch of time, and the same ones whenever it is asked: so a source that was stopped
-goes on exactly where it was.
+A market returns the quotes of any stretch of time, and always the same ones. So a source that was stopped continues
+exactly where it was.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ RECORDING = "sampleQDataRaw.parquet"
 SECOND = 1_000_000
 DAY = 24 * 60 * 60 * SECOND
 OPENS, CLOSES = int(14.5 * 60 * 60 * SECOND), 21 * 60 * 60 * SECOND
-"""Regular trading in New York, in winter, as times of day in UTC."""
+"""Regular trading hours in New York, in winter, as times of day in UTC."""
 FIRST_DAY = int(np.datetime64("2018-01-02", "us").astype(np.int64))
-"""The first day of the recording; made-up quotes begin there, too."""
+"""The first day of the recording, and of generated quotes."""
 TICK = 0.01
 
 
@@ -42,7 +42,7 @@ class Tape:
     """The quotes of one stock over a stretch of trading."""
 
     offsets: Int64Array
-    """Microseconds since the beginning, in order, and below `length`."""
+    """Microseconds since the beginning, sorted, and below `length`."""
     bid: Float64Array
     bid_size: Int64Array
     ask: Float64Array
@@ -53,14 +53,19 @@ class Tape:
         return len(self.offsets)
 
     def every(self, nth: int) -> Tape:
-        """A stock with fewer quotes."""
-        some = slice(None, None, nth)
+        """The tape with every `nth` quote only."""
+        selection = slice(None, None, nth)
         return Tape(
-            self.offsets[some], self.bid[some], self.bid_size[some], self.ask[some], self.ask_size[some], self.length
+            self.offsets[selection],
+            self.bid[selection],
+            self.bid_size[selection],
+            self.ask[selection],
+            self.ask_size[selection],
+            self.length,
         )
 
     def priced(self, factor: float) -> Tape:
-        """A dearer or cheaper stock, whose prices are whole ticks again."""
+        """The tape with prices scaled by `factor` and rounded to whole ticks."""
         bid, ask = (np.round(side * factor, 2) for side in (self.bid, self.ask))
         return Tape(self.offsets, bid, self.bid_size, ask, self.ask_size, self.length)
 
@@ -70,26 +75,26 @@ class Stock:
     symbol: str
     tape: Tape
     phase: int = 0
-    """Where on the tape it begins: copies of one tape must not move together."""
+    """The start position on the tape, so that copies of one tape do not move together."""
 
     def between(self, start: int, end: int) -> pa.Table:
         """The quotes from `start` to before `end`, in microseconds since the market opened."""
         return pa.concat_tables([self._lap(lap, start, end) for lap in self._laps(start, end)])
 
     def _laps(self, start: int, end: int) -> range:
-        """How often the tape has been played before, for each time that it is played in this stretch."""
+        """The numbers of the loops over the tape that are in this stretch."""
         return range((start + self.phase) // self.tape.length, (end - 1 + self.phase) // self.tape.length + 1)
 
     def _lap(self, lap: int, start: int, end: int) -> pa.Table:
         tape = self.tape
         shift = lap * tape.length - self.phase
-        first, behind = np.searchsorted(tape.offsets, [start - shift, end - shift])
-        here = slice(first, behind)
-        times = pa.array(tape.offsets[here] + (FIRST_DAY + OPENS + shift))
+        first, after = np.searchsorted(tape.offsets, [start - shift, end - shift])
+        in_stretch = slice(first, after)
+        times = pa.array(tape.offsets[in_stretch] + (FIRST_DAY + OPENS + shift))
         columns = [
             times.cast(SCHEMA.field("time").type),
             pa.repeat(pa.scalar(self.symbol), len(times)),
-            *(pa.array(side[here]) for side in (tape.bid, tape.bid_size, tape.ask, tape.ask_size)),
+            *(pa.array(side[in_stretch]) for side in (tape.bid, tape.bid_size, tape.ask, tape.ask_size)),
         ]
         return pa.table(columns, schema=SCHEMA)
 
@@ -98,7 +103,7 @@ class Stock:
 class Market:
     stocks: Sequence[Stock]
     source: str
-    """Where its quotes come from, for people."""
+    """The origin of the quotes, in words."""
 
     def between(self, start: int, end: int) -> pa.Table:
         """The quotes of all stocks from `start` to before `end`, in time order."""
@@ -108,12 +113,12 @@ class Market:
 
 
 def market(folder: Path, stocks: int) -> Market:
-    """Recorded quotes if the folder has them."""
+    """Recorded quotes if the folder has them, else generated ones."""
     return recorded(folder, stocks) if (folder / RECORDING).is_file() else generated(stocks)
 
 
 def recorded(folder: Path, stocks: int) -> Market:
-    """One recorded stock, as many: the copies begin elsewhere on the tape, have other prices and fewer quotes."""
+    """A recorded stock and copies of it, which start elsewhere on the tape, with other prices and fewer quotes."""
     tape = read_tape(folder / RECORDING)
     copies = [
         Stock(
@@ -127,9 +132,9 @@ def recorded(folder: Path, stocks: int) -> Market:
 
 
 def read_tape(path: Path) -> Tape:
-    """The regular hours of all recorded days as one tape. The nights are cut out, or a player would wait for morning.
+    """The regular hours of all recorded days as one tape, without the nights, which would be long pauses.
 
-    Nothing else is: quotes of one side only and of stale prices are in the stream as they are in the recording.
+    Everything else stays: one-sided and stale quotes are in the stream as they are in the recording.
     """
     raw = pq.read_table(path, columns=["DT", "BID", "BIDSIZ", "OFR", "OFRSIZ"])
     time = np.asarray(
@@ -146,32 +151,32 @@ def read_tape(path: Path) -> Tape:
 
 
 def generated(stocks: int, seed: int = 2018) -> Market:
-    """Made-up stocks, each of its own: the first has as many quotes as the recorded one, the others fewer."""
-    made = [
+    """Independent generated stocks. The first has as many quotes as the recorded one, the others fewer."""
+    generated_stocks = [
         Stock(f"GEN{number + 1}", made_up_tape(3 / (number + 1), 160 * 0.8**number, seed + number))
         for number in range(stocks)
     ]
-    return Market(made, "made-up quotes, as no recorded ones are here")
+    return Market(generated_stocks, "generated quotes, since there is no recording")
 
 
 def made_up_tape(rate: float, price: float, seed: int) -> Tape:
-    """A day of quotes, `rate` per second on average, that begin at `price`.
+    """A day of generated quotes, on average `rate` per second, starting at `price`.
 
-    Quotes come in bursts, and more of them near the opening and the close; the price is a random walk in ticks, and the
-    spread is mostly a tick or two.
+    Quotes come in bursts, and more often near the opening and the close. The price is a random walk in ticks, and the
+    spread is mostly one or two ticks.
     """
     random = np.random.default_rng(seed)
     length = CLOSES - OPENS
     count = max(1, int(rate * length / SECOND))
-    # Gaps of a gamma distribution with a small shape are mostly tiny and at times very long.
-    even = np.cumsum(random.gamma(0.3, size=count + 1))
+    # Gamma-distributed gaps with a small shape are mostly tiny and sometimes very long.
+    cumulated = np.cumsum(random.gamma(0.3, size=count + 1))
     day = np.linspace(0, 1, 1_000)
     quotes_until = np.cumsum(1 + 3 * (2 * day - 1) ** 2)
-    share = np.interp(even[:-1] / even[-1], (quotes_until - quotes_until[0]) / np.ptp(quotes_until), day)
+    share = np.interp(cumulated[:-1] / cumulated[-1], (quotes_until - quotes_until[0]) / np.ptp(quotes_until), day)
     offsets = np.minimum((share * length).astype(np.int64), length - 1)
     steps = random.choice([-1, 0, 1], size=count, p=[0.25, 0.5, 0.25])
     spread = random.geometric(0.6, size=count)
-    # In ticks, and never below one: a walk does not know that prices are positive.
+    # In ticks, and at least one, since a random walk may become negative.
     bid = np.maximum(round(price / TICK) + np.cumsum(steps), 1)
     return Tape(
         offsets,

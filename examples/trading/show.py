@@ -1,4 +1,4 @@
-"""What the example prints; all of it fits 80 columns."""
+"""The output of the example, which fits 80 columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Standing:
     """Quotes in the folder."""
     read: int
     windows: int
-    """Windows of stocks that have been fitted."""
+    """Fitted windows, over all stocks."""
     batches: int
     running: bool
 
@@ -38,7 +38,7 @@ def welcome(console: Console, market: Market, question: Question, database: str)
             Group(
                 f"[bold]{len(market.stocks)} stocks[/]: {market.source}.",
                 f"Every {question.slide}, a polynomial of degree {question.degree} goes through the last "
-                f"{question.window} of each, by Levenberg-Marquardt, and tells the price {question.horizon} later. "
+                f"{question.window} of each, by Levenberg-Marquardt, and predicts the price {question.horizon} later. "
                 f"Predictions go to a database, each exactly once: [cyan]{database}[/]",
                 "",
                 Syntax(textwrap.dedent(code).rstrip(), "python", background_color="default"),
@@ -52,7 +52,7 @@ def welcome(console: Console, market: Market, question: Question, database: str)
 
 @contextmanager
 def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], None]]:
-    """Gives what to call with the standing; the source sends quotes for so many seconds."""
+    """A live display. Yields the callback for the progress. The source sends quotes for `seconds`."""
     display = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         BarColumn(bar_width=6),
@@ -60,7 +60,7 @@ def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], 
         TextColumn("{task.elapsed:.0f} s", justify="right"),
         console=console,
     )
-    # Quotes that were sent count half, and quotes that were read the other half.
+    # Sending quotes is one half of the bar, reading them the other.
     task = display.add_task("", total=2 * seconds, standing="[dim]warming up in the first batch[/]")
 
     def show(now: Standing) -> None:
@@ -80,13 +80,13 @@ def progress(console: Console, seconds: float) -> Iterator[Callable[[Standing], 
 
 
 def results(console: Console, scores: Sequence[Score], question: Question) -> None:
-    """The last prediction for each stock, and what all of them were worth."""
+    """Print the last prediction of each stock, and the scores of all predictions."""
     if not scores:
-        console.print("No prediction has fallen due yet: let it run for longer with [bold]--seconds[/].")
+        console.print("No prediction has fallen due yet: run longer with [bold]--seconds[/].")
         return
-    table = _table(f"The last prices foretold, {question.horizon} ahead")
+    table = _table(f"The last predictions, {question.horizon} ahead")
     table.add_column("stock", style="bold", no_wrap=True)
-    for title in ("for", "foretold", "came", "off by", "last price", "off by"):
+    for title in ("for", "predicted", "actual", "error", "last price", "error"):
         table.add_column(title, justify="right", no_wrap=True)
     for score in scores:
         last = score.last
@@ -102,7 +102,7 @@ def results(console: Console, scores: Sequence[Score], question: Question) -> No
     console.print(table)
     table = _table("All predictions that fell due")
     table.add_column("stock", style="bold", no_wrap=True)
-    for title in ("predictions", "typical error", "of the last price", "curve closer"):
+    for title in ("predictions", "median error", "of the last price", "curve closer"):
         table.add_column(title, justify="right", no_wrap=True)
     for score in scores:
         table.add_row(
@@ -115,26 +115,26 @@ def results(console: Console, scores: Sequence[Score], question: Question) -> No
     console.print(table)
     console.print(verdict(scores))
     console.print(
-        "[dim]Off by, and errors: in the currency of the prices; typical is the median. The last price is the guess "
-        "that nothing changes, and the times are the market's, in UTC.[/]"
+        "[dim]Errors are in the currency of the prices. The last price is the guess that the price does not change. "
+        "Times are the market's, in UTC.[/]"
     )
 
 
 def verdict(scores: Sequence[Score]) -> str:
-    """What the errors say, also where they speak against the model."""
+    """The result in words, also if it speaks against the model."""
     better = sum(score.error < score.naive_error for score in scores)
     predictions = sum(score.predictions for score in scores)
     closer, equal = (sum(getattr(score, name) for score in scores) for name in ("closer", "equal"))
-    parts = [
+    sentences = [
         f"The curve was closer than the last price for [bold]{closer / predictions:.0%}[/] of {predictions:,} "
-        f"predictions, and its typical error smaller for [bold]{better} of {len(scores)}[/] stocks."
+        f"predictions, and its median error smaller for [bold]{better} of {len(scores)}[/] stocks."
     ]
     if 2 * closer < predictions - equal:
-        parts.append(
-            "So it is worse than no model at all, as theory has it for prices that follow a random walk: this is an "
-            "example of a heavy function over windows, and no advice."
+        sentences.append(
+            "So it is worse than no model at all, as theory predicts for prices that follow a random walk. This is an "
+            "example of an expensive function over windows, not advice."
         )
-    return " ".join(parts)
+    return " ".join(sentences)
 
 
 def _marked(error: float, other: float) -> str:

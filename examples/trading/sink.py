@@ -1,4 +1,4 @@
-"""The sink: predictions in a database, each exactly once, through any driver of Python's DB-API 2.0 (PEP 249)."""
+"""The sink: writes each prediction to a database exactly once, with any driver of Python's DB-API 2.0 (PEP 249)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = {
     "prediction": "DOUBLE PRECISION",
 }
 TIMES = ("window_start", "window_end", "due")
-"""Text such as 2018-01-02 14:35:00.000000, in UTC: drivers and databases disagree about times, but not about text."""
+"""Text in UTC, such as 2018-01-02 14:35:00.000000, since drivers and databases disagree about times."""
 KEY = ("stream_id", "symbol", "window_start", "window_end")
 BATCH = ("stream_id", "batch_id")
 
@@ -47,7 +47,7 @@ _BY_NAME = ("named", "pyformat")
 
 @dataclass(frozen=True)
 class Database:
-    """A driver's module, and what its `connect` is given."""
+    """The module of a driver, and the arguments of its `connect`."""
 
     module: str
     arguments: tuple[Any, ...] = ()
@@ -55,28 +55,28 @@ class Database:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Database:
-        """As on a command line: `sqlite3 trading.db`, or `psycopg host=localhost port=5432 dbname=market`."""
-        module, *rest = words
+        """From the command line: `sqlite3 trading.db`, or `psycopg host=localhost port=5432 dbname=market`."""
+        module, *others = words
         arguments, options = [], {}
-        for word in rest:
+        for word in others:
             name, equals, value = word.partition("=")
             if equals and name.isidentifier() and not any(map(str.isspace, word)):
                 options[name] = _literal(value)
             else:
                 arguments.append(word)
         database = cls(module, tuple(arguments), options)
-        database.placeholders(())  # a driver that is not there, or not one, is told now
+        database.placeholders(())  # fails early if the module is missing or no driver
         return database
 
     def __str__(self) -> str:
-        """Without the options, among which a password may be."""
+        """Without the options, which may contain a password."""
         return " ".join([self.module, *map(str, self.arguments)])
 
     def connect(self) -> Any:
         return self._driver().connect(*self.arguments, **self.options)
 
     def placeholders(self, names: Sequence[str]) -> list[str]:
-        """What stands for each parameter in a statement: drivers have five ways to write it."""
+        """The placeholder of each parameter in a statement, in the paramstyle of the driver."""
         form = _PLACEHOLDERS[self._style()]
         return [form.format(position=position, name=name) for position, name in enumerate(names, start=1)]
 
@@ -104,24 +104,23 @@ class Database:
 
 
 def _literal(value: str) -> Any:
-    """A number where it is one: drivers want ports so. Quotes make text of it."""
+    """Numbers become numbers, as drivers expect for ports. Quoted values become text."""
     try:
-        found = ast.literal_eval(value)
+        literal = ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return value
-    return found if isinstance(found, int | float | str) else value
+    return literal if isinstance(literal, int | float | str) else value
 
 
 class Sink:
-    """Writes a batch once, however often it is given: Spark repeats the last batch after a failure.
+    """Writes each batch once, although Spark repeats the last batch after a failure.
 
-    The number of the batch is written in the same transaction as its rows, and a batch whose number is there is left
-    alone. The rows have it, too: where a database has no transactions, those of an attempt that failed half way are
-    deleted first.
+    The number of a batch is written in the same transaction as its rows. A batch whose number exists is skipped. The
+    rows contain the number, too: in a database without transactions, the rows of a failed attempt are deleted first.
     """
 
     def __init__(self, database: Database, stream_id: str) -> None:
-        """`stream_id` is that of the checkpoint: batches of another one have the same numbers."""
+        """`stream_id` identifies the checkpoint, since batches of other checkpoints have the same numbers."""
         self._database = database
         self._stream_id = stream_id
 
@@ -133,28 +132,28 @@ class Sink:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS batches ({of_batch}, PRIMARY KEY ({', '.join(BATCH)}))")
 
     def write(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether there was anything to do."""
-        this = {"stream_id": self._stream_id, "batch_id": batch}
+        """Write a batch. Returns False if it was written before."""
+        key = {"stream_id": self._stream_id, "batch_id": batch}
         with self._transaction() as cursor:
-            if self._run(cursor, f"SELECT COUNT(*) FROM batches WHERE {self._where(BATCH)}", this).fetchone()[0]:
+            if self._run(cursor, f"SELECT COUNT(*) FROM batches WHERE {self._where(BATCH)}", key).fetchone()[0]:
                 return False
-            self._run(cursor, f"DELETE FROM predictions WHERE {self._where(BATCH)}", this)
+            self._run(cursor, f"DELETE FROM predictions WHERE {self._where(BATCH)}", key)
             if rows:
-                given = [self._database.parameters(list(COLUMNS), this | _told(row)) for row in rows]
-                cursor.executemany(self._insert("predictions", list(COLUMNS)), given)
-            self._run(cursor, self._insert("batches", BATCH), this)
+                parameters = [self._database.parameters(list(COLUMNS), key | _storable(row)) for row in rows]
+                cursor.executemany(self._insert("predictions", list(COLUMNS)), parameters)
+            self._run(cursor, self._insert("batches", BATCH), key)
         return True
 
     def read(self) -> list[dict[str, Any]]:
-        """The predictions of this stream, in the order of their windows."""
-        where = self._where(["stream_id"])
-        statement = f"SELECT {', '.join(COLUMNS)} FROM predictions WHERE {where} ORDER BY window_end, symbol"
+        """The predictions of this stream, ordered by window."""
+        condition = self._where(["stream_id"])
+        statement = f"SELECT {', '.join(COLUMNS)} FROM predictions WHERE {condition} ORDER BY window_end, symbol"
         with self._transaction() as cursor:
-            found = self._run(cursor, statement, {"stream_id": self._stream_id}).fetchall()
-        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+            rows = self._run(cursor, statement, {"stream_id": self._stream_id}).fetchall()
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
     def _run(self, cursor: Any, statement: str, row: Mapping[str, Any]) -> Any:
-        """What `execute` returns is the driver's business; the cursor has the rows."""
+        """Execute a statement. Returns the cursor, since the result of `execute` depends on the driver."""
         cursor.execute(statement, self._database.parameters(list(row), row))
         return cursor
 
@@ -168,7 +167,7 @@ class Sink:
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """A connection of its own: batches come seconds apart, and on threads of Spark's choosing."""
+        """A new connection per transaction: batches are seconds apart, and run on different threads of Spark."""
         with closing(self._database.connect()) as connection:
             try:
                 with closing(connection.cursor()) as cursor:
@@ -179,11 +178,11 @@ class Sink:
             connection.commit()
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
-    """As databases take it: times as text, and no numbers that are none."""
-    told = {name: _text(value) if name in TIMES else value for name, value in row.items()}
+def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values for the database: times as text, and null for NaN and infinities."""
+    values = {name: _text(value) if name in TIMES else value for name, value in row.items()}
     return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in told.items()
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }
 
 

@@ -16,17 +16,17 @@ from muntin import __version__
 from muntin.errors import MuntinError, suggest
 
 DRAWING = ("rich", "matplotlib")
-"""What the commands need beyond the library itself."""
+"""Packages that the commands need and the library does not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.command == "demo":
-            return _demo(given.out)
-        if given.command == "bench":
-            return _bench(given.name, given.out, given.quick)
+        if options.command == "demo":
+            return _demo(options.out)
+        if options.command == "bench":
+            return _bench(options.name, options.out, options.quick)
     except MuntinError as error:
         print(f"muntin: {error}", file=sys.stderr)
         return 1
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"muntin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser("demo", help="a year of flights as a stream, beside plain Spark; about two minutes")
-    demo.add_argument("--out", type=Path, default=Path("demo-results"), help="where the plot goes (demo-results)")
+    demo.add_argument("--out", type=Path, default=Path("demo-results"), help="folder for the plot (demo-results)")
     bench = commands.add_parser(
         "bench",
         help="run a benchmark",
@@ -52,26 +52,26 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_listing(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    bench.add_argument("name", nargs="?", metavar="NAME", help="which one; left out, they are listed")
-    bench.add_argument("--quick", action="store_true", help="a smaller run, to see that it works")
-    bench.add_argument("--out", type=Path, default=Path("bench-results"), help="where results go (bench-results)")
+    bench.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; without it, all are listed")
+    bench.add_argument("--quick", action="store_true", help="a smaller run that only shows that it works")
+    bench.add_argument("--out", type=Path, default=Path("bench-results"), help="folder for the results (bench-results)")
     return parser
 
 
 def _demo(out: Path) -> int:
     _check_able_to_run()
-    from muntin.demo import run  # rich, matplotlib and Spark are imported when they are needed, and no earlier
+    from muntin.demo import run  # rich, matplotlib and Spark are slow to import
 
     return run(out)
 
 
 def _bench(name: str | None, out: Path, quick: bool) -> int:
-    known = benchmarks()
+    summaries = benchmarks()
     if name is None:
         print(_listing())
         return 0
-    if name not in known:
-        hint = suggest(name, known) if known else "This installation has none."
+    if name not in summaries:
+        hint = suggest(name, summaries) if summaries else "This installation has none."
         raise MuntinError(f"there is no benchmark {name!r}. {hint}")
     _check_able_to_run()
     out.mkdir(parents=True, exist_ok=True)
@@ -79,34 +79,34 @@ def _bench(name: str | None, out: Path, quick: bool) -> int:
 
 
 def benchmarks() -> dict[str, str]:
-    """The modules of `muntin.bench` that can be run, each with the first line of its docstring.
+    """The benchmarks in `muntin.bench`, by module name: the first line of each docstring.
 
-    They are read, not imported: a list should not take the seconds that importing Spark takes.
+    The modules are parsed, not imported: importing Spark takes seconds.
     """
-    found = {}
+    summaries = {}
     for path in sorted((Path(__file__).parent / "bench").glob("[!_]*.py")):
         module = ast.parse(path.read_text(encoding="utf-8"))
-        if any(isinstance(part, ast.FunctionDef) and part.name == "run" for part in module.body):
-            found[path.stem] = (ast.get_docstring(module) or "").partition("\n")[0]
-    return found
+        if any(isinstance(statement, ast.FunctionDef) and statement.name == "run" for statement in module.body):
+            summaries[path.stem] = (ast.get_docstring(module) or "").partition("\n")[0]
+    return summaries
 
 
 def _listing() -> str:
-    known = benchmarks()
-    if not known:
+    summaries = benchmarks()
+    if not summaries:
         return "There are no benchmarks in this installation."
-    width = max(map(len, known))
-    return "\n".join(["benchmarks:", *(f"  {name:<{width}}  {line}" for name, line in known.items())])
+    width = max(map(len, summaries))
+    return "\n".join(["benchmarks:", *(f"  {name:<{width}}  {line}" for name, line in summaries.items())])
 
 
 def _check_able_to_run() -> None:
     missing = [module for module in DRAWING if find_spec(module) is None]
     if missing:
         raise MuntinError(f"this command needs {' and '.join(missing)}: pip install 'muntin[cli]'")
-    home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")):
-        where = f"JAVA_HOME is {home}, where there is none" if home else "there is none on the PATH"
-        raise MuntinError(f"Spark needs Java 17 or later, and {where}; install it, or set JAVA_HOME.")
+    java_home = os.environ.get("JAVA_HOME")
+    if not (shutil.which("java", path=str(Path(java_home) / "bin")) if java_home else shutil.which("java")):
+        problem = f"JAVA_HOME is {java_home}, which has none" if java_home else "there is none on the PATH"
+        raise MuntinError(f"Spark needs Java 17 or later, and {problem}; install it, or set JAVA_HOME.")
 
 
 if __name__ == "__main__":

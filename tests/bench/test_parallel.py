@@ -28,8 +28,9 @@ from muntin.bench.parallel_plot import Picture, draw
 from muntin.bench.parallel_runs import Batch, Run, Setting, batches_of, measure
 from muntin.bench.running import Running
 from muntin.bench.steady import EPOCH, FILES_PER_BATCH, write_tables
+from muntin.engine.metrics import names
 from muntin.features.workers.policy import Model
-from muntin.spark.metrics import NAMES
+from muntin.spark.metrics import all_metrics
 
 
 def window(times: list[int], values: list[float]) -> pa.Table:
@@ -102,7 +103,7 @@ def report(arrived: int, **metrics: int) -> dict[str, object]:
         "batchId": 0,
         "numInputRows": arrived,
         "durationMs": {"triggerExecution": 1500},
-        "observedMetrics": {"muntin": {**dict.fromkeys(NAMES, 0), **metrics}, "calls": calls},
+        "observedMetrics": {"muntin": {**dict.fromkeys(names(all_metrics()), 0), **metrics}, "calls": calls},
     }
 
 

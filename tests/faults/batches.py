@@ -1,4 +1,4 @@
-"""Which files made which batch: what Spark's checkpoint says."""
+"""The files of each batch, from Spark's checkpoint."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 
 def committed(checkpoint: Path) -> int:
-    """How many batches are done."""
+    """The number of committed batches."""
     folder = checkpoint / "commits"
-    return sum(each.name.isdigit() for each in folder.iterdir()) if folder.exists() else 0
+    return sum(path.name.isdigit() for path in folder.iterdir()) if folder.exists() else 0
 
 
 def batches(checkpoint: Path) -> list[Any]:
-    """The watermark and the offsets of every batch; two runs can only be compared if they are the same."""
-    found = []
+    """The watermark and the offsets of every batch. Runs are comparable only if these are equal."""
+    result = []
     for _, path in sorted(_numbered(checkpoint / "offsets")):
-        _, about, *offsets = path.read_text().splitlines()
-        found.append([json.loads(about)["batchWatermarkMs"], *map(json.loads, offsets)])
-    return found
+        _, metadata, *offsets = path.read_text().splitlines()
+        result.append([json.loads(metadata)["batchWatermarkMs"], *map(json.loads, offsets)])
+    return result
 
 
 def take_back_unplanned(checkpoint: Path) -> None:
-    """Make a kill between two notes of Spark one before them both.
+    """Undo a log entry of Spark's file source that has no batch yet.
 
-    Spark's file source notes the next file before the batch of it is noted. After a kill in between, the next batch has
-    two files. That loses nothing, but rows that are late in one run are in time in the other, and the runs cannot be
-    compared. Without the first note, it is as if the kill had come a moment earlier.
+    The file source logs the next file before Spark logs its batch. After a kill in between, the next batch has two
+    files. That loses nothing, but rows that are late in one run are in time in the other, so the runs are not
+    comparable. Without the entry, the kill seems to have come a moment earlier.
     """
     planned = batches(checkpoint)
     if not planned:
@@ -40,6 +40,6 @@ def take_back_unplanned(checkpoint: Path) -> None:
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
-    """The files of a log of Spark's; those that are not finished have other names."""
-    numbers = ((each.name.removesuffix(".compact"), each) for each in folder.iterdir()) if folder.exists() else ()
+    """The finished files of a Spark log by number. Unfinished files have other names."""
+    numbers = ((path.name.removesuffix(".compact"), path) for path in folder.iterdir()) if folder.exists() else ()
     return [(int(number), path) for number, path in numbers if number.isdigit()]

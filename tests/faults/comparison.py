@@ -1,4 +1,4 @@
-"""Whether two runs wrote the same rows, as often, in whatever order."""
+"""Compares the rows of two runs, with their counts, in any order."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from typing import Any
 import pyarrow.parquet as pq
 
 NEAR = 1e-9
-"""Estimates are sums of fractions. A replay may add them in another order, and differs by no more than rounding."""
+"""Tolerance for estimates. They are sums of fractions, which a replay may add in another order."""
 
 
 def difference(
     disturbed: Path, undisturbed: Path, only: tuple[str, ...] = (), rounded: bool = False
 ) -> tuple[int, str | None]:
-    """How many rows there are undisturbed, and what differs, if something does.
+    """The number of undisturbed rows, and the difference, or None.
 
-    NaN equals NaN. All else is equal to the bit, or, where answers are `rounded`, up to rounding.
+    NaN equals NaN. Other values must be equal to the bit, or with `rounded` up to rounding.
     """
     ours, expected = (_rows(run / "rows.parquet", only) for run in (disturbed, undisturbed))
-    lost, extra = _apart(ours, expected) if rounded else _unlike(ours, expected)
-    if not lost and not extra:
+    missing, extra = _apart(ours, expected) if rounded else _unlike(ours, expected)
+    if not missing and not extra:
         return len(expected), None
     return len(expected), (
-        f"{len(lost)} of {len(expected)} rows are missing and {len(extra)} are too many, such as\n"
-        + "\n".join(f"  missing  {row}" for row in sorted(map(repr, lost))[:3])
+        f"{len(missing)} of {len(expected)} rows are missing and {len(extra)} are too many, such as\n"
+        + "\n".join(f"  missing  {row}" for row in sorted(map(repr, missing))[:3])
         + "\n"
         + "\n".join(f"  too many {row}" for row in sorted(map(repr, extra))[:3])
     )
 
 
 def _unlike(ours: list[Any], expected: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The rows that only the one or the other has, to the bit."""
+    """The missing and the extra rows, with values equal to the bit."""
     counts = [Counter(map(repr, rows)) for rows in (expected, ours)]
     return list((counts[0] - counts[1]).elements()), list((counts[1] - counts[0]).elements())
 
 
 def _apart(ours: list[Any], expected: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The same, up to rounding: rows that agree in all but floats are neighbours once both are sorted."""
-    lost = []
-    left = sorted(ours, key=_sort_key)
+    """The missing and the extra rows, with floats equal up to rounding. Sorting makes candidates neighbours."""
+    missing = []
+    remaining = sorted(ours, key=_sort_key)
     for row in sorted(expected, key=_sort_key):
-        place = next((i for i, other in enumerate(left) if _near(row, other)), None)
-        if place is None:
-            lost.append(row)
+        position = next((i for i, other in enumerate(remaining) if _near(row, other)), None)
+        if position is None:
+            missing.append(row)
         else:
-            del left[place]
-    return lost, left
+            del remaining[position]
+    return missing, remaining
 
 
 def _near(one: Any, other: Any) -> bool:
@@ -68,11 +68,11 @@ def _sort_key(row: Any) -> str:
 
 def _without_floats(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for each in value.values():
-            yield from _without_floats(each)
+        for field in value.values():
+            yield from _without_floats(field)
     elif isinstance(value, list):
-        for each in value:
-            yield from _without_floats(each)
+        for element in value:
+            yield from _without_floats(element)
     elif not isinstance(value, float):
         yield repr(value)
 

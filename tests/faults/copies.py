@@ -1,4 +1,4 @@
-"""Copies of values on the hosts: were there any, and what if a kill had left them in pieces?"""
+"""Copies of values on the hosts: counts them, and damages them as a kill could."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from random import Random
 
 from muntin.engine.state import COPIED_BYTES
 
-_LEFT = ".999999999"
-"""What unfinished files of a process that is no more end with."""
+_UNFINISHED = ".999999999"
+"""The suffix of unfinished files of a process that has ended."""
 
 
 class Spoiler:
@@ -24,35 +24,35 @@ class Spoiler:
 
     @property
     def seen(self) -> int:
-        """How many copies there have been."""
+        """The number of copies so far."""
         return len(self._known)
 
     def look(self) -> None:
         self._known.update(self._copies())
 
     def spoil(self) -> None:
-        """Half of the copies lose their end, and unfinished ones lie beside them.
+        """Truncate half of the copies, and add unfinished files beside all of them.
 
-        By renaming, so that who reads one just now goes on with what it has.
+        Files are replaced by renaming, so that a process that reads one can finish.
         """
         for copy in self._copies():
             with suppress(OSError):
                 half = copy.read_bytes()[: copy.stat().st_size // 2]
-                copy.with_name(copy.name + _LEFT).write_bytes(half)
+                copy.with_name(copy.name + _UNFINISHED).write_bytes(half)
                 if self._random.random() < 0.5:
-                    damaged = copy.with_name(f"damaged-{copy.name}{_LEFT}")
+                    damaged = copy.with_name(f"damaged-{copy.name}{_UNFINISHED}")
                     damaged.write_bytes(half)
                     damaged.replace(copy)
 
     def _copies(self) -> list[Path]:
-        found = []
-        for folder in (each for host in self._hosts for each in host.glob("muntin-*")):
-            for parent, _, names in os.walk(folder):  # which does not mind what is deleted meanwhile
-                found += [path for name in names if _is_copy(path := Path(parent, name))]
-        return sorted(found)
+        copies = []
+        for folder in (path for host in self._hosts for path in host.glob("muntin-*")):
+            for parent, _, names in os.walk(folder):  # os.walk ignores what is deleted meanwhile
+                copies += [path for name in names if _is_copy(path := Path(parent, name))]
+        return sorted(copies)
 
 
 def _is_copy(path: Path) -> bool:
     with suppress(OSError):
-        return path.suffix != _LEFT and path.stat().st_size >= COPIED_BYTES
+        return path.suffix != _UNFINISHED and path.stat().st_size >= COPIED_BYTES
     return False

@@ -1,7 +1,7 @@
-"""What the streams read: small Parquet files, the same for the same name, with everything that makes rows difficult.
+"""The input of the streams: small Parquet files with difficult rows, determined by the name of the feed.
 
-Rows come out of order, some too late for all windows, some without a time, a key or a value. Values are eighths, so
-that their sums are exact in any order: a difference between two runs is a row, never a rounding.
+Rows are out of order, some too late for all windows, some without a time, a key or a value. Values are eighths, so that
+their sums are exact in any order: two runs can differ by rows, never by rounding.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 SCHEMA = "ts timestamp, k string, v double, n long, x long"
 SPAN = 10
-"""Seconds of event time in a file."""
+"""Seconds of event time per file."""
 KEYS = 7
 _SECOND = 1_000_000
 
 
 def write_feed(folder: Path, name: str, files: int, rows: int) -> None:
-    """One file per micro-batch, in the order of their modification times."""
+    """Write one file per micro-batch, ordered by modification time."""
     folder.mkdir(parents=True)
     for number in range(files):
         path = folder / f"{number:04d}.parquet"

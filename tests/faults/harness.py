@@ -1,4 +1,4 @@
-"""Runs a stream in a process of its own, kills parts of it with SIGKILL, starts it again, and compares the results."""
+"""Runs a stream in a separate process, kills parts of it with SIGKILL, restarts it, and compares the results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS, Scenario, Victim
 
 SCRIPT = "tests.faults.stream_script"
 LOCAL_MASTER = "local[2,4]"
-"""Plain `local[2]` would give up with the first task that fails."""
+"""Plain `local[2]` would give up when the first task fails."""
 PATIENCE = 600.0
-"""Seconds without a new batch after which a stream counts as stuck."""
+"""Seconds without a new batch after which a stream is stuck."""
 ENDS_ALL: tuple[Victim, ...] = ("driver", "jvm")
 _LOOK_SECONDS = 0.05
 
@@ -32,9 +32,9 @@ _LOOK_SECONDS = 0.05
 class Kill:
     victim: Victim
     after: int
-    """When so many batches are committed."""
+    """Committed batches before the kill."""
     delay: float
-    """Seconds from then on; from the start of the process, if it was so far already."""
+    """Seconds after that, or after the start of the process if that is later."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def planned(scenario: str, seed: int, victims: Sequence[Victim]) -> list[Kill]:
-    """Kills all over the stream, at times that the seed decides, all of them before its end."""
+    """Kills at random times over the whole stream, before its end. The seed determines them."""
     random = Random(f"{scenario}/{seed}")
     last = SCENARIOS[scenario].files - 3
     kills: list[Kill] = []
@@ -59,59 +59,60 @@ def planned(scenario: str, seed: int, victims: Sequence[Victim]) -> list[Kill]:
         after = random.randint(earliest, max(earliest, (number + 1) * last // len(victims)))
         kill = Kill(victim, after, random.uniform(0.0, 1.2))
         if kills and kills[-1].victim in ENDS_ALL and random.random() < 0.3:
-            kill = Kill(victim, kills[-1].after, random.uniform(3.0, 9.0))  # while the stream recovers from the last
+            # While the stream recovers from the last kill.
+            kill = Kill(victim, kills[-1].after, random.uniform(3.0, 9.0))
         kills.append(kill)
     return kills
 
 
 def chosen_victims(scenario: str, seed: int, kills: int) -> list[Victim]:
-    """So many of the kinds that there are, beginning with another one for every scenario."""
-    known = SCENARIOS[scenario].victims
+    """`kills` victims in turn, from a different start for every scenario and seed."""
+    victims = SCENARIOS[scenario].victims
     first = list(SCENARIOS).index(scenario) + seed
-    return [known[(first + number) % len(known)] for number in range(kills)]
+    return [victims[(first + number) % len(victims)] for number in range(kills)]
 
 
 def run(
     scenario: str, seed: int, place: Path, kills: Sequence[Kill], cluster: tuple[str, Path] | None = None
 ) -> Verdict:
-    """The whole of it in an empty folder; `cluster` is the address of one and where its files are."""
-    verdict, begin = Verdict(scenario, seed), time.monotonic()
-    about = SCENARIOS[scenario]
+    """Run, kill and judge a scenario in an empty folder. `cluster` is the address and the folder of a cluster."""
+    verdict, start = Verdict(scenario, seed), time.monotonic()
+    details = SCENARIOS[scenario]
     for side in ("left", "right"):
-        write_feed(place / side, f"{scenario}-{side}", about.files, about.rows)
+        write_feed(place / side, f"{scenario}-{side}", details.files, details.rows)
     try:
-        _disturb(verdict, about, place, kills, cluster)
-        _judge(verdict, about, place)
+        _disturb(verdict, details, place, kills, cluster)
+        _judge(verdict, details, place)
     except StreamError as failure:
         verdict.problem = str(failure)
-    verdict.seconds = time.monotonic() - begin
+    verdict.seconds = time.monotonic() - start
     return verdict
 
 
 class StreamError(Exception):
-    """The stream could not go on."""
+    """The stream cannot continue, or its results are wrong."""
 
 
 def _disturb(
-    verdict: Verdict, about: Scenario, place: Path, kills: Sequence[Kill], cluster: tuple[str, Path] | None
+    verdict: Verdict, scenario: Scenario, place: Path, kills: Sequence[Kill], cluster: tuple[str, Path] | None
 ) -> None:
     random = Random(f"{verdict.scenario}/{verdict.seed}/victims")
-    waiting = list(kills)
+    pending = list(kills)
     hosts = [place / "tmp"] if cluster is None else sorted(cluster[1].glob("worker-*/"))
     spoiler = copies.Spoiler(hosts, random)
-    while not (place / "undisturbed" / "told.json").exists():
+    while not (place / "undisturbed" / "report.json").exists():
         verdict.starts += 1
         killed = len(verdict.kills)
         take_back_unplanned(place / "disturbed" / "checkpoint")
         with _started(verdict, place, cluster) as process:
-            _follow(verdict, process, place, waiting, spoiler if about.copies else None, random, cluster)
+            _follow(verdict, process, place, pending, spoiler if scenario.copies else None, random, cluster)
         if process.returncode != 0 and len(verdict.kills) == killed:
-            raise StreamError(f"start {verdict.starts} failed by itself:\n{_log(place, verdict.starts)[-3000:]}")
-    if waiting:
-        raise StreamError(f"the stream ended before {waiting}")
+            raise StreamError(f"start {verdict.starts} failed without a kill:\n{_log(place, verdict.starts)[-3000:]}")
+    if pending:
+        raise StreamError(f"the stream ended before {pending}")
     verdict.copies = spoiler.seen
-    if about.copies and not spoiler.seen:
-        raise StreamError("no copies of values were there, so none were tried")
+    if scenario.copies and not spoiler.seen:
+        raise StreamError("there were no copies of values, so none were damaged")
 
 
 @contextmanager
@@ -140,41 +141,41 @@ def _follow(
     verdict: Verdict,
     process: subprocess.Popen[bytes],
     place: Path,
-    waiting: list[Kill],
+    pending: list[Kill],
     spoiler: copies.Spoiler | None,
     random: Random,
     cluster: tuple[str, Path] | None,
 ) -> None:
-    """Watch a process until it ends, and kill what is to be killed meanwhile."""
+    """Watch a process until it ends, and kill the victims when they are due."""
     due: float | None = None
-    seen, since = -1, time.monotonic()
+    last_count, last_change = -1, time.monotonic()
     while process.poll() is None:
         time.sleep(_LOOK_SECONDS)
-        now, done = time.monotonic(), _committed(place)
-        if done != seen:
-            seen, since = done, now
-        if now - since > PATIENCE:
-            raise StreamError(f"stuck after {done} batches:\n{_log(place, verdict.starts)[-3000:]}")
+        now, count = time.monotonic(), _committed(place)
+        if count != last_count:
+            last_count, last_change = count, now
+        if now - last_change > PATIENCE:
+            raise StreamError(f"stuck after {count} batches:\n{_log(place, verdict.starts)[-3000:]}")
         if spoiler is not None:
             spoiler.look()
-        if not waiting or done < waiting[0].after:
+        if not pending or count < pending[0].after:
             continue
-        due = now + waiting[0].delay if due is None else due
+        due = now + pending[0].delay if due is None else due
         if now < due:
             continue
-        if processes.kill(waiting[0].victim, process.pid, None if cluster is None else cluster[1], random):
-            verdict.kills.append(waiting.pop(0))
+        if processes.kill(pending[0].victim, process.pid, None if cluster is None else cluster[1], random):
+            verdict.kills.append(pending.pop(0))
             due = None
             if spoiler is not None:
                 spoiler.spoil()
             if verdict.kills[-1].victim in ENDS_ALL:
-                with suppress(subprocess.TimeoutExpired):  # without its JVM, a driver ends with an error
+                with suppress(subprocess.TimeoutExpired):  # a driver ends with an error when its JVM is gone
                     process.wait(timeout=60)
                 return
 
 
 def _committed(place: Path) -> int:
-    """Of both runs: the undisturbed one makes progress, too."""
+    """Batches of both runs, since the undisturbed one makes progress, too."""
     return sum(committed(place / run / "checkpoint") for run in RUNS)
 
 
@@ -182,23 +183,23 @@ def _log(place: Path, start: int) -> str:
     return (place / f"start-{start}.log").read_text(errors="replace")
 
 
-def _judge(verdict: Verdict, about: Scenario, place: Path) -> None:
-    told = {run: json.loads((place / run / "told.json").read_text()) for run in RUNS}
+def _judge(verdict: Verdict, scenario: Scenario, place: Path) -> None:
+    reports = {run: json.loads((place / run / "report.json").read_text()) for run in RUNS}
     disturbed, undisturbed = (batches(place / run / "checkpoint") for run in RUNS)
     if disturbed != undisturbed:
         raise StreamError(f"Spark made other batches, {disturbed}, and {undisturbed} undisturbed")
     counters = {
-        run: {name: value for name, value in each["counters"].items() if name not in about.uncertain}
-        for run, each in told.items()
+        run: {name: value for name, value in report["counters"].items() if name not in scenario.uncertain}
+        for run, report in reports.items()
     }
     if counters["disturbed"] != counters["undisturbed"]:
         raise StreamError(f"counters are {counters['disturbed']}, and {counters['undisturbed']} undisturbed")
-    if about.copies and not about.cluster and told["disturbed"]["misses"] <= SHARDS:
+    if scenario.copies and not scenario.cluster and reports["disturbed"]["misses"] <= SHARDS:
         raise StreamError("shards stayed with their workers, so no copies were read")
-    for run, each in told.items():
-        missing = [name for name in about.must_count if not each["counters"][name]]
+    for run, report in reports.items():
+        missing = [name for name in scenario.must_count if not report["counters"][name]]
         if missing:
-            raise StreamError(f"{', '.join(missing)} of the {run} run are 0, so this shows nothing")
-    verdict.rows, problem = difference(place / "disturbed", place / "undisturbed", about.only, about.rounded)
+            raise StreamError(f"{', '.join(missing)} of the {run} run are 0, so the scenario shows nothing")
+    verdict.rows, problem = difference(place / "disturbed", place / "undisturbed", scenario.only, scenario.rounded)
     if problem is not None:
         raise StreamError(problem)

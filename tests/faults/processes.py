@@ -1,4 +1,4 @@
-"""The processes of a stream, and how to find the one to kill: by /proc, and only among those that were started here."""
+"""Finds the processes of a stream in /proc, and kills them: only those that were started here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from random import Random
 from tests.faults.scenarios import Victim
 
 CAN_SEE = sys.platform == "linux" and Path("/proc/self/stat").exists()
-"""Whether processes can be looked up here."""
+"""Whether /proc is available."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Process:
 
     @property
     def is_python_daemon(self) -> bool:
-        """Its workers are forks of it, and are called the same."""
+        """Also true for its workers, which are forks with the same command."""
         return "pyspark.daemon" in self.command
 
     @property
     def is_executor(self) -> bool:
-        return self.is_java and any("CoarseGrainedExecutorBackend" in each for each in self.command)
+        return self.is_java and any("CoarseGrainedExecutorBackend" in part for part in self.command)
 
 
 def running() -> Iterator[Process]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with suppress(OSError):  # it has ended meanwhile
-                # The name, in brackets, may hold anything; what follows it are plain fields.
+            with suppress(OSError):  # the process has ended
+                # The name in parentheses may contain anything. The fields follow it.
                 state, parent, group, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
                 command = tuple((folder / "cmdline").read_bytes().decode(errors="replace").split("\0"))
                 if state != "Z":
@@ -52,52 +52,54 @@ def running() -> Iterator[Process]:
 
 def of_sessions(sessions: Iterable[int]) -> list[Process]:
     wanted = set(sessions)
-    return [each for each in running() if each.session in wanted]
+    return [process for process in running() if process.session in wanted]
 
 
 def cluster_sessions(place: Path) -> set[int]:
-    """The sessions of a cluster that this process has started there: those of its workers, and of their executors."""
+    """The sessions of a cluster that this process started in `place`: its workers, with their executors."""
     return {
-        each.session
-        for each in running()
-        if each.parent == os.getpid() and each.pid == each.session and any(str(place) in part for part in each.command)
+        process.session
+        for process in running()
+        if process.parent == os.getpid()
+        and process.pid == process.session
+        and any(str(place) in part for part in process.command)
     }
 
 
 def kill(victim: Victim, driver: int, cluster: Path | None, random: Random) -> bool:
-    """Kill one of the processes of a stream, of which `driver` leads the session; False if there is none yet."""
+    """Kill a victim of the stream whose session `driver` leads. Returns False if there is none yet."""
     if victim == "driver":
         os.killpg(driver, signal.SIGKILL)
         return True
-    found = of_sessions({driver} if cluster is None or victim == "jvm" else cluster_sessions(cluster))
-    chosen = _candidates(victim, found)
-    if not chosen:
+    processes = of_sessions({driver} if cluster is None or victim == "jvm" else cluster_sessions(cluster))
+    pids = _candidates(victim, processes)
+    if not pids:
         return False
     if victim != "workers":
-        chosen = [random.choice(sorted(chosen))]
+        pids = [random.choice(sorted(pids))]
     killed = 0
-    for pid in chosen:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             killed += 1
     return killed > 0
 
 
-def _candidates(victim: Victim, found: list[Process]) -> list[int]:
+def _candidates(victim: Victim, processes: list[Process]) -> list[int]:
     if victim == "jvm":
-        return [each.pid for each in found if each.is_java]
+        return [process.pid for process in processes if process.is_java]
     if victim == "executor":
-        return [each.pid for each in found if each.is_executor]
-    python = [each for each in found if each.is_python_daemon]
-    java = {each.pid for each in found if each.is_java}
-    daemons = {each.pid for each in python if each.parent in java}
+        return [process.pid for process in processes if process.is_executor]
+    python = [process for process in processes if process.is_python_daemon]
+    java = {process.pid for process in processes if process.is_java}
+    daemons = {process.pid for process in python if process.parent in java}
     if victim == "daemon":
         return list(daemons)
-    return [each.pid for each in python if each.parent in daemons]
+    return [process.pid for process in python if process.parent in daemons]
 
 
 def end_session(leader: int) -> None:
-    """Kill what is left of a session."""
-    for each in of_sessions({leader}):
+    """Kill all remaining processes of a session."""
+    for process in of_sessions({leader}):
         with suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The queries that are killed: every knob and every window model, each with late rows emitted where it can."""
+"""The queries that are killed: every option and every window model, with late rows emitted where possible."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ Victim = Literal["driver", "jvm", "worker", "workers", "daemon", "executor"]
 LOCAL: tuple[Victim, ...] = ("worker", "driver", "workers", "daemon", "jvm")
 ON_CLUSTER: tuple[Victim, ...] = ("worker", "executor", "driver", "daemon")
 WITH_COPIES: tuple[Victim, ...] = ("workers", "daemon", "worker", "driver")
-"""A driver that starts again does not look at the copies of the one before."""
+"""A restarted driver does not read the copies of the one before."""
 DELAY = "5 seconds"
 SHARDS = 2
 RUNS = ("disturbed", "undisturbed")
-"""Each has its own folder, with a checkpoint and a sink."""
+"""Each run has its own folder, with a checkpoint and a sink."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A query, what it reads, and what of its results must be the same after kills."""
+    """A query, its input, and the results that must be the same after kills."""
 
     build: Callable[[DataFrame, DataFrame], DataFrame]
-    """From two streams, of which most queries read only the first."""
+    """Builds the query from two streams. Most queries read only the first."""
     rows: int = 300
-    """In each file."""
+    """Rows per file."""
     files: int = 10
     only: tuple[str, ...] = ()
-    """The result columns that are compared, if the clock decides on the others; a dot leads into a struct."""
+    """The compared result columns, if others depend on the clock. A dot selects a field of a struct."""
     rounded: bool = False
-    """Whether results are estimates: a replay may change their last bits, as the docs say."""
+    """Whether results are estimates. A replay may change their last bits, as documented."""
     uncertain: tuple[str, ...] = ()
-    """The counters that depend on the clock, or on which worker had what in its memory."""
+    """Counters that depend on the clock, or on the caches of the workers."""
     must_count: tuple[str, ...] = ("rows", "results", "late_rows", "invalid_rows")
-    """The counters that cannot be 0, or the scenario would show nothing."""
+    """Counters that must not be 0, or the scenario would show nothing."""
     cluster: bool = False
     copies: bool = False
-    """Whether values are large enough for copies on the host: they must appear, and are damaged after each kill."""
+    """Whether values are large enough for copies on the host. Copies must appear, and are damaged after each kill."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
@@ -57,7 +57,7 @@ def over(stream: DataFrame, *windows: W.Window) -> muntin.Query:
 
 
 def counted(stream: DataFrame, *windows: W.Window) -> muntin.Query:
-    """Decomposable aggregates: the state is partial results."""
+    """Decomposable aggregates, whose state is partial results."""
     return over(stream, *windows).agg(
         rows=A.count(),
         total=A.sum("v"),
@@ -68,8 +68,8 @@ def counted(stream: DataFrame, *windows: W.Window) -> muntin.Query:
     )
 
 
-def whole(stream: DataFrame, *windows: W.Window) -> muntin.Query:
-    """Holistic aggregates: the state is tuples."""
+def holistic(stream: DataFrame, *windows: W.Window) -> muntin.Query:
+    """Holistic aggregates, whose state is tuples."""
     return over(stream, *windows).agg(
         rows=A.count(), middle=A.median("v"), distinct=A.count_distinct("n"), values=A.collect("n")
     )
@@ -79,7 +79,7 @@ SLIDING = W.sliding("30 seconds", "5 seconds")
 
 
 def rich(stream: DataFrame, _: DataFrame) -> DataFrame:
-    query = whole(stream, SLIDING, W.count(20, 5, name="last-20"))
+    query = holistic(stream, SLIDING, W.count(20, 5, name="last-20"))
     return query.compress(after="10 seconds").late("emit").to_df()
 
 
@@ -119,7 +119,7 @@ def parallel(
     model: Literal["keyed", "active", "agnostic"], ordered: bool = False
 ) -> Callable[[DataFrame, DataFrame], DataFrame]:
     def build(stream: DataFrame, _: DataFrame) -> DataFrame:
-        return whole(stream, SLIDING).parallel(model=model, workers=2, ordered=ordered).late("emit").to_df()
+        return holistic(stream, SLIDING).parallel(model=model, workers=2, ordered=ordered).late("emit").to_df()
 
     return build
 
@@ -143,7 +143,7 @@ def lift_path(v: Array) -> dict[str, Array]:
 
 
 def combine_paths(left: dict[str, Array], right: dict[str, Array]) -> dict[str, Array]:
-    """How far a value went up and down: only the order tells."""
+    """The path length of a value, up and down, which depends on the order."""
     step = np.abs(right["first"] - left["last"])
     return {"first": left["first"], "last": right["last"], "length": left["length"] + step + right["length"]}
 
@@ -158,7 +158,7 @@ def custom(stream: DataFrame, _: DataFrame) -> DataFrame:
 
 
 def summary(tuples: pa.Table) -> pa.Table:
-    """Depends on every row, and on their order."""
+    """A result that depends on every row, and on their order."""
     values = np.asarray(tuples.column("n"))
     return pa.table({"size": [len(values)], "weighed": [int((values * np.arange(1, len(values) + 1)).sum())]})
 
@@ -186,7 +186,7 @@ def join_pairs(stream: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def copied(stream: DataFrame, _: DataFrame) -> DataFrame:
-    return whole(stream, W.sliding("40 seconds", "10 seconds")).compress(after="20 seconds").late("emit").to_df()
+    return holistic(stream, W.sliding("40 seconds", "10 seconds")).compress(after="20 seconds").late("emit").to_df()
 
 
 def over_one(query: Callable[..., muntin.Query], *windows: W.Window) -> Callable[[DataFrame, DataFrame], DataFrame]:
@@ -198,10 +198,10 @@ SCENARIOS: dict[str, Scenario] = {
     "tumbling": Scenario(over_one(counted, W.tumbling("10 seconds"))),
     "sliding": Scenario(over_one(counted, SLIDING)),
     "cumulative": Scenario(over_one(counted, W.cumulative("1 minute", "10 seconds"))),
-    "session": Scenario(over_one(whole, W.session("2 seconds"))),
-    "count": Scenario(over_one(whole, W.count(25, 10, max_wait="5 seconds"))),
+    "session": Scenario(over_one(holistic, W.session("2 seconds"))),
+    "count": Scenario(over_one(holistic, W.count(25, 10, max_wait="5 seconds"))),
     "slide-by-tuple": Scenario(over_one(counted, W.slide_by_tuple("20 seconds", 10))),
-    "slide-by-time": Scenario(over_one(whole, W.slide_by_time(40, "5 seconds"))),
+    "slide-by-time": Scenario(over_one(holistic, W.slide_by_time(40, "5 seconds"))),
     "delta": Scenario(over_one(counted, W.delta("x", 20_000, 3_000))),
     "several": Scenario(several),
     "approximate": Scenario(
@@ -217,7 +217,7 @@ SCENARIOS: dict[str, Scenario] = {
         must_count=("rows", "results", "late_rows", "shed_rows"),
     ),
     "compress-memory": Scenario(
-        lambda stream, _: whole(stream, SLIDING).compress(memory="64 KB").late("emit").to_df(),
+        lambda stream, _: holistic(stream, SLIDING).compress(memory="64 KB").late("emit").to_df(),
         rows=900,
         must_count=("rows", "results", "late_rows", "compressions"),
     ),

@@ -1,7 +1,7 @@
-"""One stream, in a process that is there to be killed: goes on from its checkpoint, and ends when all files are read.
+"""One stream, in a process that may be killed. It continues from its checkpoint, and ends when all files are read.
 
-Then it runs the same query once more, from the start and undisturbed, and writes down what both runs gave: the rows in
-the sink, and the counters in the state.
+Then it runs the same query again, from the start and undisturbed. For both runs, it writes the rows of the sink and the
+counters of the state to files.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, fields
 from pathlib import Path
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import muntin
-from muntin.engine.store import Header, Totals
+from muntin.engine.store import Header
 from tests.faults.feeds import SCHEMA
 from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS
 
@@ -40,7 +39,7 @@ def _session(master: str, place: Path) -> SparkSession:
         "spark.locality.wait": "0",  # so that shards move from worker to worker
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # these processes do not live long enough for more
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # these processes live only briefly
     }
     builder = SparkSession.builder.master(master).appName("faults")
     for setting, value in settings.items():
@@ -63,24 +62,26 @@ def _run(spark: SparkSession, name: str, place: Path, run: str) -> None:
     )
     query.awaitTermination()
     counters = _counters(spark, checkpoint)
-    told = muntin.progress(query)
-    if told.batch_id >= 0:  # after a kill, all may have been done already
-        assert {each: getattr(told, each) for each in counters} == counters, "progress differs from the state"
-    reports = [each["observedMetrics"].get("muntin") for each in query.recentProgress]
-    misses = sum(each["cache_misses"] or 0 for each in reports if each is not None)
-    # What the sink says is in it: files of batches that did not end are none of it.
+    progress = muntin.progress(query)
+    if progress.batch_id >= 0:  # after a kill, there may be no batch left
+        assert {counter: getattr(progress, counter) for counter in counters} == counters, (
+            "progress differs from the state"
+        )
+    metrics = [report["observedMetrics"].get("muntin") for report in query.recentProgress]
+    misses = sum(batch["cache_misses"] or 0 for batch in metrics if batch is not None)
+    # Read the sink through its log, which leaves out files of unfinished batches.
     pq.write_table(spark.read.schema(frame.schema).parquet(str(sink)).toArrow(), place / run / "rows.parquet")
     unfinished = place / run / "unfinished.json"
     unfinished.write_text(json.dumps({"counters": counters, "misses": misses}))
-    unfinished.replace(place / run / "told.json")
+    unfinished.replace(place / run / "report.json")
 
 
 def _counters(spark: SparkSession, checkpoint: Path) -> dict[str, int]:
-    """Those of all shards since the query first started, as the state has them after the last batch."""
+    """The counters of all shards since the query first started, from the state after the last batch."""
     state = spark.read.format("statestore").option("stateVarName", "header").load(str(checkpoint))
     totals = [Header.decode(bytes(row.value.value)).totals for row in state.collect()]
     assert totals, "the state is empty"
-    return {each.name: sum(asdict(of_shard)[each.name] for of_shard in totals) for each in fields(Totals)}
+    return {name: sum(of_shard.get(name, 0) for of_shard in totals) for of_one in totals for name in of_one}
 
 
 if __name__ == "__main__":

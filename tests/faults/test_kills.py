@@ -1,4 +1,4 @@
-"""A few kills with every run of the tests; `make faults` has many more."""
+"""A few kills with every test run. `make faults` has many more."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.faults.batches import batches, take_back_unplanned
 from tests.faults.comparison import difference
 from tests.faults.scenarios import SCENARIOS, Victim
 
-needs_proc = pytest.mark.skipif(not processes.CAN_SEE, reason="processes are found by /proc")
+needs_proc = pytest.mark.skipif(not processes.CAN_SEE, reason="there is no /proc to find processes")
 
 
 @needs_proc
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_change_nothing(tmp_path: Path) -> None:
-    """One query with much in it; one of each kind of victim."""
+    """A query with many options, and one kill per kind of victim."""
     victims: list[Victim] = ["worker", "driver", "daemon", "jvm"]
     seed = int.from_bytes(os.urandom(2), "big")
     verdict = harness.run("rich", seed, tmp_path, harness.planned("rich", seed, victims))
@@ -113,8 +113,8 @@ def _written(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture
-def family() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that leads a session, with a child in it, and a group of its own for the child."""
+def leader() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that leads a session, and its child in another process group."""
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'], process_group=0)"
     if sys.version_info < (3, 11):
         code = code.replace("process_group=0", "preexec_fn=__import__('os').setpgrp")
@@ -125,14 +125,15 @@ def family() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @needs_proc
-def test_only_the_processes_of_a_session_are_found(family: subprocess.Popen[bytes]) -> None:
-    while len(found := processes.of_sessions({family.pid})) < 2:
-        assert family.poll() is None
-    assert {each.session for each in found} == {family.pid}
-    assert os.getpid() not in {each.pid for each in found}
-    assert not processes.kill("worker", family.pid, None, Random(0))  # there is none, and nobody else's will do
-    processes.end_session(family.pid)
-    assert family.wait(timeout=30) == -signal.SIGKILL
+def test_only_the_processes_of_a_session_are_found(leader: subprocess.Popen[bytes]) -> None:
+    while len(members := processes.of_sessions({leader.pid})) < 2:
+        assert leader.poll() is None
+    assert {member.session for member in members} == {leader.pid}
+    assert os.getpid() not in {member.pid for member in members}
+    # There is no worker in the session, and other sessions are left alone.
+    assert not processes.kill("worker", leader.pid, None, Random(0))
+    processes.end_session(leader.pid)
+    assert leader.wait(timeout=30) == -signal.SIGKILL
     until = time.monotonic() + 30
-    while processes.of_sessions({family.pid}):  # the system takes a moment
+    while processes.of_sessions({leader.pid}):  # the kills take a moment
         assert time.monotonic() < until

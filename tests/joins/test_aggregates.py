@@ -16,6 +16,7 @@ from muntin import aggregates as A
 from muntin import windows as W
 from muntin.engine.plan import Plan
 from muntin.joins import pairs, product
+from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.pairs import OverPairs
@@ -42,7 +43,13 @@ def multiplied_plan(window: W.Window, on: tuple[str, ...], **others: Any) -> Pla
     aggregates |= {f"{name} if wanted": bound(name, wanted=True) for name in ONE_SIDED}
     aggregates |= {name: A.count().bind({}, mark, builders.TIME) for name, mark in BOTH.items()}
     return Plan.make(
-        time=TIME, windows=(window,), types=union.TYPES, keys=on, aggregates=aggregates, required=tuple(BOTH), **others
+        time=TIME,
+        windows=(window,),
+        types=union.TYPES,
+        keys=on,
+        aggregates=aggregates,
+        options=[BothSides(tuple(BOTH))],
+        **others,
     )
 
 
@@ -214,7 +221,7 @@ def sums(*values: int, partners: int) -> list[Any]:
         types=union.TYPES,
         keys=("k",),
         aggregates=aggregates,
-        required=tuple(BOTH),
+        options=[BothSides(tuple(BOTH))],
         shards=(0,),
     )
     (share,) = answer(plan, [[*own, *others]])

@@ -24,6 +24,7 @@ from muntin.joins.kept_pairs import KeptPairs, interval_of
 from muntin.joins.names import MARKS, PLACES, TIME, WEIGHTS
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
+from muntin.joins.shed_pairs import PairEstimates
 from muntin.panes.tuples import WEIGHT
 from tests import builders, naive
 from tests.builders import answer_table, by_shard, check, pack, tiny
@@ -96,7 +97,7 @@ class Drawn:
         found = KeptPairs.of([weighed], [self.number], self.batch)
         chosen = np.arange(len(found.keys[0]))
         told, asked = found.told(chosen, Shedding.of(0.9, None, "uniform" if self.by_chance else "concept", 0, 0.95))
-        assert len(told.at) == len(told.size)
+        assert len(told.approximate) == len(told.size)
         interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.by_chance), asked)
         return interval.value, interval.low, interval.high, self.truth[kind][np.asarray(found.keys[0])]
 
@@ -159,7 +160,7 @@ def test_one_tuple_of_several_does_not_tell_how_far_off_it_is() -> None:
     batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
     found = KeptPairs.of([Weighed(None, "x")], [pa.array([7, 7])], batch)
     told, asked = found.told(np.array([0]), Shedding(0.8, None))
-    assert (told.sampled.tolist(), told.size.tolist(), told.at.tolist()) == ([2], [10], [0])
+    assert (told.sampled.tolist(), told.size.tolist(), told.approximate.tolist()) == ([2], [10], [0])
     interval = interval_of(Scaled("mean", Weighed(None, "x")), found.estimates(0, False), asked)
     assert interval.value.tolist() == [1.5]
     assert np.isnan(interval.low).all()
@@ -204,12 +205,12 @@ def answered(
         types=union.TYPES,
         keys=on,
         aggregates={},
-        applied=OF_KEPT,
+        function=OF_KEPT,
         shards=(0,),
-        shedding=policy,
+        options=[policy],
     )
     bound = {n: case.aggregate.bind(union.TYPES, case.aggregate.where, builders.TIME) for n, case in CHOSEN.items()}
-    over = OverPairs.of(window, on, union.pair_types(on), bound, None, policy)
+    over = OverPairs.of(window, on, union.pair_types(on), bound, None, PairEstimates(policy))
     sides = [[row for row in rows if row[mark]] for mark in MARKS.values()]
     (share,) = by_shard(plan, [each for side in sides if side for each in pack(plan, [side])]).values()
     batches = over.run(cut(size, answer_table(plan, share)))
@@ -270,4 +271,6 @@ def test_pieces_do_not_matter_and_every_group_is_there(
 def test_what_tells_single_pairs_is_refused(aggregate: A.Aggregate) -> None:
     bound = {"odd": aggregate.bind(union.TYPES, None, builders.TIME)}
     with pytest.raises(MuntinError, match=r"odd cannot be computed under shed\(\)"):
-        OverPairs.of(builders.sliding(10, 10), ("k",), union.pair_types(("k",)), bound, None, Shedding(0.5, None))
+        OverPairs.of(
+            builders.sliding(10, 10), ("k",), union.pair_types(("k",)), bound, None, PairEstimates(Shedding(0.5, None))
+        )

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import windows as W
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.compression.policy import Compression
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.joins import product
 from muntin.joins.names import MARKS, TIME
 from muntin.joins.product import Origin, Product
 from tests import naive, strategies
-from tests.builders import Step, Stream, answer, tiny
+from tests.builders import NEVER_COMPRESSED, Step, Stream, answer, tiny
 from tests.joins import union
 from tests.naive import Place, Row
 

@@ -107,4 +107,4 @@ def told(pair: Row) -> str:
 
 
 def pair_plan(window: W.Window, on: Sequence[str], **others: Any) -> Plan:
-    return Plan.make(time=TIME, windows=(window,), types=TYPES, keys=on, aggregates={}, applied=PRODUCT, **others)
+    return Plan.make(time=TIME, windows=(window,), types=TYPES, keys=on, aggregates={}, function=PRODUCT, **others)

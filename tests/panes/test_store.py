@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from muntin.engine import store as stores
 from muntin.engine.plan import Plan
+from muntin.engine.pruning import open_rows, without_closed
 from muntin.engine.state import MemoryState
-from muntin.engine.store import Header, HotCache, PaneStore, Segment, Totals, open_rows, without_closed
+from muntin.engine.store import Change, Header, HotCache, PaneStore, Segment
 from muntin.errors import StateError
 from muntin.panes import packed
 from muntin.panes.packed import Kind, seal
@@ -31,7 +32,7 @@ def commit(store: PaneStore, rows: list[Row], watermark: int = 0) -> Header:
     added = lift(PLAN, rows) if rows else None
     present = [each for each in (store.table(), added) if each is not None]
     table = without_closed(merge(PLAN.layout, present), PLAN, Marks.at(watermark)) if present else None
-    return store.commit(table, added, Marks.at(watermark), Totals(rows=len(rows)))
+    return store.commit(Change(table, added, Marks.at(watermark), {"rows": len(rows)}))
 
 
 @given(st.lists(strategies.rows(max_size=4), max_size=12), st.integers(2, 4))
@@ -44,7 +45,7 @@ def test_what_was_committed_is_read_back(batches: list[list[Row]], fanout: int) 
     store = open_store(state)
     table = store.table()
     check_panes({} if table is None else pane_values(PLAN, table), naive_pane_values(PLAN, rows))
-    assert store.header.totals.rows == len(rows)
+    assert store.header.totals.get("rows", 0) == len(rows)
     assert not store.cache_hit
 
 
@@ -69,7 +70,7 @@ def test_the_number_of_segments_is_logarithmic(batches: int, fanout: int) -> Non
         tiers, power = tiers + 1, power * fanout
     with patch.object(stores, "FANOUT", fanout):
         for _ in range(batches):
-            header = open_store(state, plan).commit(table, table, Marks.at(0), Totals())
+            header = open_store(state, plan).commit(Change(table, table, Marks.at(0)))
     assert len(header.segments) <= (fanout - 1) * tiers
     assert state.values.keys() == {segment.name for segment in header.segments}
 
@@ -116,21 +117,21 @@ def test_the_cache_is_trusted_only_for_the_very_version() -> None:
 def test_the_cache_gives_up_the_least_recently_used() -> None:
     cache = HotCache(capacity=2)
     table = lift(PLAN, [row(1)])
-    cache.put("q", 1, "a", table)
-    cache.put("q", 2, "b", table)
-    assert cache.get("q", 1, "a") == (table, None)
-    cache.put("q", 3, "c", table)
+    cache.put_table("q", 1, "a", table)
+    cache.put_table("q", 2, "b", table)
+    assert cache.table("q", 1, "a") is table
+    cache.put_table("q", 3, "c", table)
     places = ((1, "a"), (2, "b"), (3, "c"))
-    assert [cache.get("q", shard, version) is not None for shard, version in places] == [True, False, True]
+    assert [cache.table("q", shard, version) is not None for shard, version in places] == [True, False, True]
 
 
 def test_the_cache_tells_queries_apart() -> None:
     cache = HotCache(capacity=2)
     table = lift(PLAN, [row(1)])
-    cache.put("q", 1, "a", table)
-    assert cache.get("other", 1, "a") is None
-    assert cache.get("q", 1, "b") is None
-    assert cache.get("q", 1, "a") is None  # given up: the state has moved on
+    cache.put_table("q", 1, "a", table)
+    assert cache.table("other", 1, "a") is None
+    assert cache.table("q", 1, "b") is None
+    assert cache.table("q", 1, "a") is None  # given up: the state has moved on
 
 
 # What cannot be used is an error

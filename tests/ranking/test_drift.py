@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.engine.store import HotCache
+from muntin.features.drift.feature import Drift
 from muntin.features.drift.meter import DriftMeter, LastWindow
 from muntin.features.ranking.policy import Top
+from muntin.joins.both_sides import BothSides
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import Step, Stream, make_plan, row, sliding
@@ -111,8 +112,11 @@ def test_a_window_without_rows_has_no_groups() -> None:
 
 
 def test_a_batch_in_which_no_window_has_all_that_is_required() -> None:
-    plan = make_plan([sliding(10, 10)], names=["count", "count_x"], streaming=True, top=Top(2, "count", True))
-    stream = Stream(replace(plan, required=("count_x",)))
+    both = BothSides(("count_x",))
+    plan = make_plan(
+        [sliding(10, 10)], names=["count", "count_x"], streaming=True, top=Top(2, "count", True), options=[both]
+    )
+    stream = Stream(plan)
     without_x = [row(t, k="a", x=None) for t in (1, 2)]
     assert windows_of(stream, (without_x, 10)) == [NOTHING]
     with_x = [row(t, k=k, x=1.0) for t, k in ((11, "a"), (21, "a"), (22, "b"))]
@@ -122,9 +126,9 @@ def test_a_batch_in_which_no_window_has_all_that_is_required() -> None:
 def test_what_a_query_without_ranking_does_not_pay_for() -> None:
     plain = make_plan([sliding(10, 10)], streaming=True)
     table = make_plan([sliding(10, 10)], top=Top(2, "count", True))
-    assert PLAN.measures_drift
-    assert not plain.measures_drift
-    assert not table.measures_drift
+    assert PLAN.feature(Drift) is not None
+    assert plain.feature(Drift) is None
+    assert table.feature(Drift) is None
     assert PLAN.fingerprint == plain.fingerprint == table.fingerprint
     assert windows_of(Stream(plain), ([*FIRST, *SECOND], 20)) == [NOTHING]
 
@@ -132,11 +136,12 @@ def test_what_a_query_without_ranking_does_not_pay_for() -> None:
 def test_a_cache_keeps_the_windows_of_few_shards() -> None:
     cache, last = HotCache(capacity=1), DriftMeter(PLAN).last
     last[0] = LastWindow(3, np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    cache.put_last_windows("query", 0, "v1", last)
-    assert cache.last_windows("query", 0, "v1") is last
-    assert cache.last_windows("query", 0, "v2") is None
-    cache.put_last_windows("query", 1, "v1", {})
-    assert cache.last_windows("query", 0, "v1") is None
+    cache.put_notes("query", 0, "v1", {"last_windows": last})
+    assert cache.notes("query", 0, "v1")["last_windows"] is last
+    assert cache.notes("query", 0, "v2") == {}
+    cache.put_notes("query", 0, "v1", {"last_windows": last})
+    cache.put_notes("query", 1, "v1", {})
+    assert cache.notes("query", 0, "v1") == {}
 
 
 def test_what_drift_is_counted_from_is_not_told() -> None:

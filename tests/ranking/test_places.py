@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,7 +16,7 @@ from muntin.features.ranking.policy import Top
 from muntin.features.sampling.policy import Approximation
 from tests import strategies
 from tests.builders import Step, Stream, answer_table, make_plan, pack, row, sliding
-from tests.ranking.test_top import compared, sorted_windows, texts, told, window_of
+from tests.ranking.test_top import compared, sorted_windows, texts, told, top_of, unranked, window_of
 from tests.sampling.test_approximate import policy
 
 POLICY = Approximation.of(4, 0.5, 0.9, None, "l1", True, 0)
@@ -101,7 +100,7 @@ def test_places_are_those_of_all_values(
     plan = make_plan(WINDOWS, names=["median_x"], approximation=POLICY, top=top)
     shard = [data.draw(st.integers(0, shards - 1)) for _ in results]
     parts = [[each for each, of in zip(results, shard, strict=True) if of == number] for number in range(shards)]
-    found = list(merged(plan, [batch_of(plan, part) for part in parts]))
+    found = list(merged(plan, top_of(plan), [batch_of(plan, part) for part in parts]))
     for each in told(plan, found):
         window = [
             other for other in results if (other["title"], other["id"]) == (each["window_name"], each["window_id"])
@@ -138,16 +137,16 @@ STEPS = strategies.steps(strategies.rows(st.integers(0, 30), max_size=30), [1, 1
 @settings(max_examples=40)
 @given(plans(), STEPS)
 def test_answers_from_samples_are_ranked_with_all_groups(plan: Plan, steps: list[Step]) -> None:
-    assert plan.top is not None
-    ranking, complete, watermark = Stream(plan), Stream(replace(plan, top=None, measures_drift=False)), 0
+    top = top_of(plan)
+    ranking, complete, watermark = Stream(plan), Stream(unranked(plan)), 0
     for step in steps:
         rows = [{**each, "t": each["t"] + watermark} for each in step.rows]
         watermark += step.advance
         sent, everything = (
             [batch for share in stream.told(rows, watermark) for batch in share] for stream in (ranking, complete)
         )
-        found, results = told(plan, merged(plan, sent)), told(plan, everything)
-        assert texts(found) == texts(told(plan, merged(plan, everything)))
+        found, results = told(plan, merged(plan, top_of(plan), sent)), told(plan, everything)
+        assert texts(found) == texts(told(plan, merged(plan, top_of(plan), everything)))
         expected = sorted_windows(plan, results)
         places = [(each["quality"].pop("first_rank"), each["quality"].pop("last_rank")) for each in found]
         assert texts(found) == texts(expected)
@@ -155,7 +154,7 @@ def test_answers_from_samples_are_ranked_with_all_groups(plan: Plan, steps: list
             size = sum(window_of(plan, other) == window_of(plan, each) for other in results)
             assert 1 <= first <= each["rank"] <= last <= size
             modes = {other["quality"]["mode"] for other in results if window_of(plan, other) == window_of(plan, each)}
-            if APPROXIMATE not in modes or plan.knows_exactly(plan.top.by):
+            if APPROXIMATE not in modes or plan.is_exact(top.by):
                 assert first == last == each["rank"]
 
 
@@ -172,7 +171,9 @@ def test_rows_that_came_too_late_have_no_quality() -> None:
     )
     stream = Stream(plan)
     list(stream.told([row(5), row(6), row(7, k="b", x=3.0)], 20))
-    late, ranked = merged(plan, (batch for share in stream.told([row(1), row(25)], 40) for batch in share))
+    late, ranked = merged(
+        plan, top_of(plan), (batch for share in stream.told([row(1), row(25)], 40) for batch in share)
+    )
     assert (late.column("rank").to_pylist(), late.column("quality").to_pylist()) == ([None], [None])
     ((rank, quality),) = zip(ranked.column("rank").to_pylist(), ranked.column("quality").to_pylist(), strict=True)
     assert (rank, quality["first_rank"], quality["last_rank"]) == (1, 1, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cmp_to_key, partial
 from itertools import groupby
 from typing import Any
@@ -19,7 +18,9 @@ from hypothesis import strategies as st
 from muntin.engine.operators import time as time_family
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
+from muntin.features.drift.feature import Drift
 from muntin.features.ranking import merged as merging
+from muntin.features.ranking.feature import Ranking
 from muntin.features.ranking.merged import merged, ranked_schema
 from muntin.features.ranking.order import NEARLY_EQUAL, is_rounded, place_keys
 from muntin.features.ranking.policy import Top
@@ -66,15 +67,26 @@ def compared(left: Any, right: Any) -> int:
     return int(left > right) - int(left < right)
 
 
+def top_of(plan: Plan) -> Top:
+    ranking = plan.feature(Ranking)
+    assert ranking is not None
+    return ranking.top
+
+
+def unranked(plan: Plan) -> Plan:
+    """The same query with all groups of its windows."""
+    return plan.without(Ranking).without(Drift)
+
+
 def before(plan: Plan, left: dict[str, Any], right: dict[str, Any]) -> int:
-    assert plan.top is not None
-    a, b = left[plan.top.by], right[plan.top.by]
+    top = top_of(plan)
+    a, b = left[top.by], right[top.by]
     if a is None or b is None:
         by_value = (a is None) - (b is None)
-    elif isinstance(a, float) and is_rounded(plan) and math.isclose(a, b, rel_tol=NEARLY_EQUAL, abs_tol=1e-13):
+    elif isinstance(a, float) and is_rounded(plan, top) and math.isclose(a, b, rel_tol=NEARLY_EQUAL, abs_tol=1e-13):
         by_value = 0
     else:
-        by_value = -compared(a, b) if plan.top.descending else compared(a, b)
+        by_value = -compared(a, b) if top.descending else compared(a, b)
     return by_value or next((each for key in plan.keys if (each := compared(left[key], right[key]))), 0)
 
 
@@ -84,11 +96,11 @@ def window_of(plan: Plan, result: dict[str, Any]) -> tuple[int, int, int]:
 
 def sorted_windows(plan: Plan, complete: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """A full sort of every window's result, cut to k."""
-    assert plan.top is not None
+    top = top_of(plan)
     ranked: list[dict[str, Any]] = []
     for _, groups in groupby(sorted(complete, key=lambda each: window_of(plan, each)), lambda e: window_of(plan, e)):
         best_first = sorted(groups, key=cmp_to_key(partial(before, plan)))
-        ranked += [{**each, "rank": rank} for rank, each in enumerate(best_first[: plan.top.k], 1)]
+        ranked += [{**each, "rank": rank} for rank, each in enumerate(best_first[: top.k], 1)]
     return ranked
 
 
@@ -101,9 +113,9 @@ def texts(results: Iterable[dict[str, Any]]) -> list[str]:
 def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most: int, data: st.DataObject) -> None:
     sent = by_shard(plan, pack(plan, [rows]))
     with patch.object(time_family, "MOST_ANSWERS", most), patch.object(merging, "MOST_ROWS", piece):
-        complete = [batch for share in sent.values() for batch in answer_table(replace(plan, top=None), share)]
+        complete = [batch for share in sent.values() for batch in answer_table(unranked(plan), share)]
         cut = [batch for share in sent.values() for batch in answer_table(plan, share)]
-        found = list(merged(plan, data.draw(st.permutations(cut))))
+        found = list(merged(plan, top_of(plan), data.draw(st.permutations(cut))))
     assert all(batch.schema == ranked_schema(plan) for batch in found)
     assert texts(told(plan, found)) == texts(sorted_windows(plan, told(plan, complete)))
 
@@ -114,7 +126,7 @@ STEPS = strategies.steps(strategies.rows(st.integers(-40, 50), max_size=6), [0, 
 @settings(max_examples=60)
 @given(plans(streaming=True), STEPS)
 def test_any_stream_is_a_full_sort(plan: Plan, steps: list[Step]) -> None:
-    ranking, complete, watermark = Stream(plan), Stream(replace(plan, top=None, measures_drift=False)), 0
+    ranking, complete, watermark = Stream(plan), Stream(unranked(plan)), 0
     for step in [*steps, Step([], advance=400, tasks=1, cold=False, replay=False)]:
         rows = [{**each, "t": each["t"] + watermark} for each in step.rows]
         watermark += step.advance
@@ -123,7 +135,7 @@ def test_any_stream_is_a_full_sort(plan: Plan, steps: list[Step]) -> None:
             for stream in (ranking, complete)
         )
         expected = sorted_windows(plan, told(plan, everything))
-        assert texts(told(plan, merged(plan, cut))) == texts(expected)
+        assert texts(told(plan, merged(plan, top_of(plan), cut))) == texts(expected)
         assert ranking.total("results") == complete.total("results")
 
 
@@ -133,7 +145,7 @@ def test_ties_depend_on_neither_shards_nor_arrival(rows: list[Row], k: int, data
         plan = make_plan([sliding(30, 15)], ("s", "k"), ["count"], shards=shards, top=Top(k, "count", True))
         sent = by_shard(plan, pack(plan, [arrival]))
         batches = [batch for share in sent.values() for batch in answer_table(plan, share)]
-        return texts(told(plan, merged(plan, batches)))
+        return texts(told(plan, merged(plan, top_of(plan), batches)))
 
     assert ranked(data.draw(st.permutations(rows)), data.draw(strategies.SHARDS)) == ranked(rows, (0,))
 
@@ -164,7 +176,7 @@ def test_a_replay_does_not_swap_groups_that_only_rounding_sets_apart(
         stream, found = Stream(plan), []
         for rows in batches:
             list(stream.told(rows, 0))
-        for share in merged(plan, [batch for shares in stream.told([], 100) for batch in shares]):
+        for share in merged(plan, top_of(plan), [batch for shares in stream.told([], 100) for batch in shares]):
             found += told(plan, [share])
         return [(each["start"], each["rank"], each["k"]) for each in found]
 
@@ -175,7 +187,7 @@ def test_a_replay_does_not_swap_groups_that_only_rounding_sets_apart(
 def test_values_of_the_data_are_never_near_ties() -> None:
     plan = make_plan([sliding(10, 10)], names=["max_x"], top=Top(2, "max_x", True))
     rows = [row(1, k="a", x=1.0), row(2, k="b", x=math.nextafter(1.0, 2.0))]
-    (batch,) = merged(plan, answer_table(plan, pack(plan, [rows])))
+    (batch,) = merged(plan, top_of(plan), answer_table(plan, pack(plan, [rows])))
     assert batch.column("k").to_pylist() == ["b", "a"]
 
 
@@ -191,7 +203,7 @@ def test_rows_that_came_too_late_have_no_rank() -> None:
     stream = Stream(plan)
     list(stream.told([row(5), row(6), row(7, k="b")], 20))
     batches = [batch for share in stream.told([row(1, n=7), row(25)], 40) for batch in share]
-    late, ranked = list(merged(plan, batches))
+    late, ranked = list(merged(plan, top_of(plan), batches))
     assert (late.column("rank").to_pylist(), late.column("late").to_pylist()[0]["n"]) == ([None], 7)
     assert (ranked.column("rank").to_pylist(), ranked.column("late").to_pylist()) == ([1], [None])
     assert ranked_schema(plan).names == ["window", "window_id", "k", "count", "rank", "late"]
@@ -207,7 +219,7 @@ def test_the_smallest_integer_has_its_place(descending: bool) -> None:
 
 def test_nothing_to_rank() -> None:
     plan = make_plan([sliding(10, 10)], top=Top(1, "count", True))
-    assert list(merged(plan, [])) == []
+    assert list(merged(plan, top_of(plan), [])) == []
 
 
 @pytest.mark.parametrize(

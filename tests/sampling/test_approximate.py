@@ -23,6 +23,7 @@ from muntin.engine import store as store_module
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
+from muntin.features.sampling.feature import Sampling
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.policy import Approximation
 from muntin.features.sampling.samples import Samples
@@ -100,7 +101,7 @@ def test_what_is_not_approximate_is_what_the_query_without_it_says(
     both: tuple[Plan, Plan], steps: list[Step], limits: tuple[int, int, int], patience: int
 ) -> None:
     plan, exact = both
-    assert plan.sampling is not None
+    assert plan.feature(Sampling) is not None
     with tiny(*limits), patch.object(pause, "PATIENCE", patience):
         expected = list(run(Stream(exact), steps))
         for (found, late), (wanted, too_late) in zip(run(Stream(plan), steps), expected, strict=True):
@@ -116,10 +117,11 @@ def by_place(results: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, dict[
 
 
 def check(plan: Plan, shard: list[tuple[Any, dict[str, Any]]], plain: list[tuple[Any, dict[str, Any]]]) -> None:
-    assert plan.sampling is not None
-    allowed = plan.sampling.policy
+    sampling = plan.feature(Sampling)
+    assert sampling is not None
+    allowed = sampling.policy
     sampled: dict[Any, int] = defaultdict(int)
-    estimated = set(plan.sampling.estimators)
+    estimated = set(sampling.plan.estimators)
     for (place, values), (_, others) in zip(shard, plain, strict=True):
         quality = values["quality"]
         assert quality["size"] > 0
@@ -167,7 +169,8 @@ def test_giving_tuples_up_changes_no_answer_where_budgets_do_not_change(
 ) -> None:
     """All tuples are kept, and yet samples are the same: what was given up was in none of them."""
     plan, _ = both
-    if (plan.keys and plan.over_time is not None) or plan.sampling is None or plan.sampling.policy.budget is None:
+    sampling = plan.feature(Sampling)
+    if (plan.keys and plan.over_time is not None) or sampling is None or sampling.policy.budget is None:
         return
     pruned = [told(each) for each in run(Stream(plan), steps)]
     with (

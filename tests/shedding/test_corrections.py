@@ -22,7 +22,7 @@ from muntin.partials.strata import Strata
 from tests import strategies
 from tests.builders import answer, make_plan, pack, row, sliding
 from tests.naive import Row
-from tests.shedding.test_shed import policy
+from tests.shedding.test_shed import policy, shed_rows
 from tests.shedding.test_weighed import MADE, SIZE, WINDOWS, Stratum, strata
 
 WEIGHED = Weighed("counts", "x")
@@ -149,7 +149,7 @@ def test_leaves_are_there_only_where_tuples_were_shed(rows: list[Row], rate: flo
     assert plan.over_time is not None
     at = plan.over_time.shed_set
     assert at is not None
-    shed = sum(each.shed_rows for each in pack(plan, [rows]))
+    shed = sum(shed_rows(each) for each in pack(plan, [rows]))
     for table in tables(plan, rows):
         (panes, of_shed) = table.leaves[0], table.leaves[at]
         places = set(zip(panes.key.tolist(), panes.time.tolist(), strict=True))

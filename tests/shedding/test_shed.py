@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from muntin import MuntinError
 from muntin import windows as W
 from muntin.engine import map_stage as pane_stage
-from muntin.engine.map_stage import PaneStage
+from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.engine.store import HotCache
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.compression.policy import Compression
+from muntin.features.sampling.feature import Sampling
 from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.feature import LoadShedding
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.holistic import weighted
 from muntin.holistic.applied import Applied
@@ -28,7 +30,20 @@ from muntin.holistic.frequent import TopK
 from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import WEIGHT, Tuples
 from tests import naive, strategies
-from tests.builders import Step, Stream, answer, answer_table, by_shard, make_plan, pack, read, row, sliding, tiny
+from tests.builders import (
+    NEVER_COMPRESSED,
+    Step,
+    Stream,
+    answer,
+    answer_table,
+    by_shard,
+    make_plan,
+    pack,
+    read,
+    row,
+    sliding,
+    tiny,
+)
 from tests.naive import Row
 from tests.stages.test_models import LIMITS
 
@@ -115,8 +130,8 @@ def test_at_a_rate_of_zero_nothing_changes(plan: Plan, steps: list[Step]) -> Non
     names = [output.name for output in plan.outputs]
     shed = Stream(
         replace(plan)
-        if plan.sampling is None
-        else make_plan(plan.windows, plan.keys, names, shards=plan.shards, streaming=True, shedding=plan.shedding)
+        if plan.feature(Sampling) is None
+        else make_plan(plan.windows, plan.keys, names, shards=plan.shards, streaming=True, shedding=shedding_of(plan))
     )
     plain = Stream(make_plan(plan.windows, plan.keys, names, shards=plan.shards, streaming=True))
     watermark = 0
@@ -163,7 +178,17 @@ def test_shed_plus_kept_equals_received(rows: list[Row], rate: float, method: Me
     sent = pack(plan, [rows])
     kept = sum(len(each.tuples) for each in tables(plan, sent) if each.tuples is not None)
     assert sum(each.rows for each in sent) == len(rows)
-    assert sum(each.shed_rows for each in sent) + kept == len(rows)
+    assert sum(shed_rows(each) for each in sent) + kept == len(rows)
+
+
+def shedding_of(plan: Plan) -> Shedding:
+    feature = plan.feature(LoadShedding)
+    assert feature is not None
+    return feature.policy
+
+
+def shed_rows(sent: PackedPanes) -> int:
+    return int(sent.read_notes()["shed"]["rows"])
 
 
 def tables(plan: Plan, sent: list[Any]) -> list[Any]:

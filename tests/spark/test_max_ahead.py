@@ -20,7 +20,8 @@ import muntin
 from muntin import MuntinError, MuntinWarning
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.spark.metrics import NAMES
+from muntin.engine.metrics import names
+from muntin.spark.metrics import all_metrics
 from tests.spark.streams import Feed, results, run
 
 SCHEMA = "ts timestamp, k string, v long"
@@ -141,7 +142,7 @@ def reported(batches: Sequence[tuple[int, int]], watermark: str) -> Any:
 
     def reports() -> Iterator[Any]:
         for number, (rows, late) in enumerate(batches):
-            observed = dict.fromkeys(NAMES, 0) | {"rows": rows, "late_rows": late}
+            observed = dict.fromkeys(names(all_metrics()), 0) | {"rows": rows, "late_rows": late}
             yield _Report(
                 batchId=number,
                 observedMetrics={"muntin": observed},

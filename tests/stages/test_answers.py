@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from muntin.arrays import expand
 from muntin.engine import map_stage as pane_stage
-from muntin.engine.contents import WholeWindows
+from muntin.engine.answers import closed_windows, rendered
+from muntin.engine.contents import ShardTuples
 from muntin.engine.operators import leaf_index
 from muntin.engine.operators import time as time_family
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import NEVER_MORE
-from muntin.engine.operators.time import WindowAnswers, new_windows
+from muntin.engine.operators.time import new_windows
 from muntin.engine.plan import Plan
 from muntin.panes.table import LeafSet, Leaves
 from muntin.windows import PaneWindow
@@ -160,8 +161,14 @@ def test_between_two_watermarks(plan: Plan, rows: list[Row], after: int, length:
     if rows:
         assert plan.over_time is not None
         table = lift(plan, rows)
-        whole = None if table.tuples is None else WholeWindows(plan, table, table.tuples, NEVER_MORE)
-        found, _ = read(plan, WindowAnswers(plan, plan.over_time, table, whole).between(after, after + length))
+        operator = plan.over_time
+        tuples = ShardTuples(plan.schema, plan.layout, plan.operators, table, table.tuples, NEVER_MORE)
+        reader, link = operator.reader(table), plan.innermost(tuples)
+        combined = (
+            each for closing in reader.closing(after, after + length, False) for each in reader.combined(closing)
+        )
+        answered = (each for windows in combined for each in link.answer(closed_windows(operator, windows)))
+        found, _ = read(plan, (rendered(plan.schema, table, each) for each in answered))
         expected = naive.answers(rows, plan.windows, plan.keys, aggregations(plan))
         check(found, {place: each for place, each in expected.items() if after < place[0] <= after + length})
 

@@ -15,12 +15,13 @@ from muntin import aggregates as A
 from muntin import windows as W
 from muntin.engine.changes import changes
 from muntin.engine.description import decode, encode
+from muntin.engine.functions import AppliedFunction
 from muntin.engine.plan import Plan
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
-from muntin.features.workers.dealing import plan_of_worker
-from muntin.features.workers.policy import KEYED, Workers
+from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
+from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied
 from muntin.joins.names import MARKS
 from muntin.joins.names import TIME as PAIR_TIME
@@ -64,12 +65,18 @@ class Made:
             keys=self.keys,
             aggregates=bound,
             shards=[0],
-            applied=self.applied,
-            approximation=self.approximation,
-            shedding=self.shedding,
-            workers=KEYED if self.batch is None else Workers("active", 1, batch=self.batch),
+            function=None if self.applied is None else AppliedFunction(self.applied),
+            options=[
+                option
+                for option in (
+                    self.approximation,
+                    self.shedding,
+                    None if self.batch is None else Workers("active", 1, batch=self.batch),
+                )
+                if option is not None
+            ],
         )
-        return plan if self.batch is None else plan_of_worker(plan, 0)
+        return plan if self.batch is None else plan.of_shard(0)
 
 
 def told(old: Plan, new: Plan) -> list[str]:
@@ -323,7 +330,9 @@ def joined(window: W.Window = TEN, on: tuple[str, ...] = ("k",), column: str = "
     types = dict(union.TYPES)
     bound = multiplied(A.sum(column), types, MARKS["left"], MARKS["right"], TIME)
     named = {"total": replace(bound, written=repr(A.sum(column)))}
-    return Plan.make(time=PAIR_TIME, windows=[window], types=types, keys=on, aggregates=named, shards=[0])
+    return Plan.make(
+        time=PAIR_TIME, windows=[window], types=types, keys=on, aggregates=named, shards=[0], options=[BothSides(())]
+    )
 
 
 def rows(*columns: str) -> Plan:
@@ -331,7 +340,7 @@ def rows(*columns: str) -> Plan:
     product = Product.of({column: Origin(column, "left") for column in columns}, types)
     window = W.tumbling("10 seconds")
     return Plan.make(
-        time=PAIR_TIME, windows=[window], types=types, keys=("k",), aggregates={}, shards=[0], applied=product
+        time=PAIR_TIME, windows=[window], types=types, keys=("k",), aggregates={}, shards=[0], function=product
     )
 
 

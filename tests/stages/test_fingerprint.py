@@ -13,7 +13,6 @@ from muntin import windows as W
 from muntin.engine.plan import Plan
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
-from muntin.features.workers.dealing import plan_of_worker
 from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
 from muntin.joins.multiplied import multiplied
@@ -98,7 +97,7 @@ QUERIES: dict[str, tuple[Callable[[], Plan], str]] = {
         "a5a465a7cb7d4483",
     ),
     "an active worker": (
-        lambda: plan_of_worker(make_plan([ODD], shards=[0, 1, 2], workers=Workers("active", 3, batch=2)), 1),
+        lambda: make_plan([ODD], shards=[0, 1, 2], workers=Workers("active", 3, batch=2)).of_shard(1),
         "913ee985438534d7",
     ),
     "a join that multiplies": (joined, "fcc2c1b325c54eac"),

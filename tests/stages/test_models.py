@@ -15,6 +15,7 @@ from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
 from muntin.engine.store import HotCache, PaneStore
+from muntin.features.workers.feature import ActiveWorkers
 from muntin.panes.tuples import MEMBERSHIP
 from tests import builders, naive, naive_models, strategies
 from tests.builders import (
@@ -218,7 +219,7 @@ def check_stream(plan: Plan, steps: Sequence[Step]) -> None:
         assert {name: stream.total(name) for name in counts} == counts
         assert {name: stream.total(f"total_{name}") for name in counted} == counted
         # Those of whole windows also wait for their chunk to be complete, and active workers may all have a tuple.
-        if not plan.whole and plan.dealing is None:
+        if not plan.whole and plan.feature(ActiveWorkers) is None:
             assert stream.total("tuples") == expected.waiting
         check_state(stream)
 

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from muntin.engine.window_stage import WindowStage
 
 from muntin.engine import map_stage as pane_stage
+from muntin.engine.emitted import Results
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
+from muntin.engine.shard import Shard
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore
 from muntin.panes import packed
@@ -188,8 +189,8 @@ def test_rows_ahead_of_the_clock_are_emitted_and_counted() -> None:
     assert (metrics.rows, metrics.invalid_rows, metrics.ahead_rows, metrics.late_rows) == (1, 2, 1, 0)
     plan = make_plan([sliding(10, 10)], ("k",), emit_late=True, streaming=True)
     sent = list(PaneStage(plan).run([to_batch(rows, plan.types).append_column(pane_stage.AHEAD, ahead)]))
-    stage = WindowStage(plan, PaneStore(plan, "query", 0, MemoryState(), HotCache(8)))
-    found, late = read(plan, [each for each in stage.advance(sent, 10) if isinstance(each, pa.RecordBatch)])
+    stage = Shard(plan, PaneStore(plan, "query", 0, MemoryState(), HotCache(8)))
+    found, late = read(plan, [each.rows for each in stage.run(sent, 10) if isinstance(each, Results)])
     assert [place[:2] for place, _ in found] == [(10, 0)]
     assert [(each["t"], each["k"], each["n"]) for each in late] == [(10**15, "b", 2)]
     assert (stage.metrics.rows, stage.metrics.invalid_rows, stage.metrics.ahead_rows) == (1, 2, 1)
@@ -200,7 +201,7 @@ def test_rows_ahead_of_the_clock_are_emitted_and_counted() -> None:
 def test_pairs_are_counted_whether_or_not_most_of_them_occur(drawn: list[tuple[int, int]], dense: bool) -> None:
     codes, found_panes = np.array(drawn, dtype=np.int64).T
     with patch.object(pane_stage, "DENSE_GROUPS", 1 << 16 if dense else -(10**6)):
-        pairs = pane_stage._Pairs(codes, 6, found_panes, 10)
+        pairs = pane_stage.Pairs(codes, 6, found_panes, 10)
     counts = pairs.counted()
     assert len(counts) == pairs.count
     key, pane = pairs.key_and_pane(np.arange(pairs.count))

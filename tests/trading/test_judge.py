@@ -13,8 +13,8 @@ from muntin.errors import MuntinError
 
 
 def row(minute: int, last: float | None, prediction: float | None, symbol: str = "ACME") -> dict[str, Any]:
-    """A window of two minutes that ends at this one; the prediction is for two minutes later."""
-    start, end, due = (f"2018-01-02 15:{each:02}:00.000000" for each in (minute - 2, minute, minute + 2))
+    """The row of a two-minute window that ends at `minute`. The prediction is for two minutes later."""
+    start, end, due = (f"2018-01-02 15:{time:02}:00.000000" for time in (minute - 2, minute, minute + 2))
     prices = dict.fromkeys(("first_price", "highest", "lowest", "last_price"), last)
     return {"symbol": symbol, "window_start": start, "window_end": end, "due": due, "prediction": prediction, **prices}
 
@@ -23,7 +23,7 @@ ROWS = [
     row(10, 100.0, 101.0),
     row(11, 100.5, None),  # no curve
     row(12, 102.0, 103.0),
-    row(13, 101.0, 99.0),  # nothing ended at 15:15
+    row(13, 101.0, 99.0),  # no window ends at 15:15
     row(14, 101.0, 101.0),  # not due yet
     row(12, 50.0, 50.5, "XYZ"),
     row(14, 51.0, 51.0, "XYZ"),
@@ -33,13 +33,16 @@ ROWS = [
 
 def test_predictions_are_judged_when_they_fall_due() -> None:
     judged = judge(ROWS)
-    found = [(each.symbol, each.due[11:16], each.predicted, each.naive, each.happened) for each in judged]
-    assert found == [
+    fields = [
+        (prediction.symbol, prediction.due[11:16], prediction.predicted, prediction.naive, prediction.happened)
+        for prediction in judged
+    ]
+    assert fields == [
         ("ACME", "15:12", 101.0, 100.0, 102.0),
         ("ACME", "15:14", 103.0, 102.0, 101.0),
         ("XYZ", "15:14", 50.5, 50.0, 51.0),
     ]
-    assert [(each.error, each.naive_error) for each in judged] == [(-1, -2), (2, 1), (-0.5, -1)]
+    assert [(prediction.error, prediction.naive_error) for prediction in judged] == [(-1, -2), (2, 1), (-0.5, -1)]
 
 
 def test_scores() -> None:

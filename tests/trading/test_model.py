@@ -16,19 +16,19 @@ SECOND = 1_000_000
 
 
 def quotes(rows: list[tuple[float, float | None, float | None]]) -> pa.Table:
-    """Seconds after noon, bid and ask."""
+    """Quotes from rows of seconds after noon, bid and ask."""
     times = pa.array([NOON + round(second * SECOND) for second, _, _ in rows]).cast(pa.timestamp("us", tz="UTC"))
     sides = {name: pa.array([row[i] for row in rows], pa.float64()) for i, name in ((1, "bid"), (2, "ask"))}
     return pa.table({"time": times, **sides})
 
 
 def expected(times: npt.NDArray[np.int64], prices: npt.NDArray[np.float64], degree: int) -> npt.NDArray[np.float64]:
-    """The values of NumPy's own fit at some times, of which one is beyond the last."""
+    """The values of NumPy's own fit at some times, one of them after the last price."""
     curve = np.polynomial.Polynomial.fit(times - times[0], prices, degree)
-    return np.asarray(curve(_at(times) - times[0]))
+    return np.asarray(curve(_moments(times) - times[0]))
 
 
-def _at(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _moments(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     first, last = times[0], times[-1]
     return np.array([first, (first + last) // 2, last, last + (last - first) // 4])
 
@@ -44,12 +44,12 @@ def test_the_curve_is_numpys(milliseconds: list[int], degree: int, seed: int) ->
     status, curve = fit(times, prices, degree)
     assert status == "fitted"
     assert curve is not None
-    found = [curve.at(int(each)) for each in _at(times)]
+    values = [curve.at(int(moment)) for moment in _moments(times)]
     reach = np.ptp(prices) + 0.001
-    # The farther from the prices, the more the last digits of coefficients weigh.
-    assert found == pytest.approx(expected(times, prices, degree), abs=1e-4 * reach, rel=1e-6)
+    # Far from the prices, the last digits of the coefficients matter more.
+    assert values == pytest.approx(expected(times, prices, degree), abs=1e-4 * reach, rel=1e-6)
     assert curve.residual == pytest.approx(
-        np.sqrt(np.mean((np.array([curve.at(int(each)) for each in times]) - prices) ** 2)), abs=1e-9
+        np.sqrt(np.mean((np.array([curve.at(int(moment)) for moment in times]) - prices) ** 2)), abs=1e-9
     )
 
 
@@ -67,18 +67,18 @@ def test_a_polynomial_is_found_again() -> None:
     ("seconds", "degree", "status"),
     [
         ([], 2, "no quotes"),
-        ([1], 0, "fitted"),  # of degree 0, one price is a curve
+        ([1], 0, "fitted"),  # one price determines a curve of degree 0
         ([1], 1, "too few quotes"),
         ([1, 2], 2, "too few quotes"),
-        ([1, 1, 1, 1, 2], 2, "too few quotes"),  # two times are no parabola
+        ([1, 1, 1, 1, 2], 2, "too few quotes"),  # two times do not determine a parabola
         ([1, 1, 1, 1, 2, 3], 2, "fitted"),
         ([5, 5, 5, 5], 2, "too few quotes"),
     ],
 )
 def test_few_prices(seconds: list[int], degree: int, status: str) -> None:
     times = NOON + np.array(seconds, dtype=np.int64) * SECOND
-    found, curve = fit(times, np.linspace(10, 11, len(times)), degree)
-    assert found == status
+    actual_status, curve = fit(times, np.linspace(10, 11, len(times)), degree)
+    assert actual_status == status
     assert (curve is not None) == (status == "fitted")
 
 
@@ -97,7 +97,7 @@ def test_a_fit_that_does_not_converge() -> None:
     assert fit(times, np.sin(np.arange(50.0)), degree=3, evaluations=1) == ("not converged", None)
 
 
-def test_prices_too_far_apart_to_be_told() -> None:
+def test_prices_beyond_the_range_of_doubles() -> None:
     times = NOON + np.arange(4) * SECOND
     assert fit(times, np.array([1e308, -1e308, 1e308, -1e308]), degree=1) == ("not converged", None)
 
@@ -113,7 +113,7 @@ def test_quotes_of_one_side_are_left_out() -> None:
             (5, 10.03, 10.02),  # crossed
             (6, 10.02, 10.02),  # locked
             (7, 10.00, float("inf")),
-            (8, 0.01, 199_999.0),  # a stub that only stands there because there must be one
+            (8, 0.01, 199_999.0),  # a placeholder offer
             (9, 10.03, 10.05),
         ]
     )
@@ -125,19 +125,19 @@ def test_quotes_of_one_side_are_left_out() -> None:
 def test_the_row_of_a_window() -> None:
     row = Polynomial(1)(quotes([(0, 10.0, 10.2), (10, 10.4, 10.6), (20, 9.0, 9.2), (30, 10.3, 10.5)]))
     assert row.schema.equals(model.FIELDS)
-    (told,) = row.to_pylist()
-    assert (told["quotes"], told["status"]) == (4, "fitted")
-    candle = [told[name] for name in ("first_price", "highest", "lowest", "last_price")]
+    (fields,) = row.to_pylist()
+    assert (fields["quotes"], fields["status"]) == (4, "fitted")
+    candle = [fields[name] for name in ("first_price", "highest", "lowest", "last_price")]
     assert candle == pytest.approx([10.1, 10.5, 9.1, 10.4])
-    assert (told["centre"], told["half_span"]) == (NOON + 15 * SECOND, 15 * SECOND)
-    assert len(told["coefficients"]) == 2
+    assert (fields["centre"], fields["half_span"]) == (NOON + 15 * SECOND, 15 * SECOND)
+    assert len(fields["coefficients"]) == 2
 
 
 @pytest.mark.parametrize("rows", [[], [(0, None, None)], [(0, 0.0, 0.0), (1, float("nan"), 1.0)]])
 def test_the_row_of_a_window_without_prices(rows: list[tuple[float, float | None, float | None]]) -> None:
-    (told,) = Polynomial()(quotes(rows)).to_pylist()
-    assert {name for name, value in told.items() if value is not None} == {"quotes", "status"}
-    assert (told["quotes"], told["status"]) == (0, "no quotes")
+    (fields,) = Polynomial()(quotes(rows)).to_pylist()
+    assert {name for name, value in fields.items() if value is not None} == {"quotes", "status"}
+    assert (fields["quotes"], fields["status"]) == (0, "no quotes")
 
 
 @given(
@@ -151,10 +151,10 @@ def test_the_row_of_a_window_without_prices(rows: list[tuple[float, float | None
     ).map(lambda rows: sorted(rows, key=lambda row: row[0])),
     st.integers(0, 3),
 )
-def test_no_quotes_make_it_fail(rows: list[tuple[float, float | None, float | None]], degree: int) -> None:
-    (told,) = Polynomial(degree)(quotes(rows)).to_pylist()
-    assert (told["coefficients"] is not None) == (told["status"] == "fitted")
-    assert told["coefficients"] is None or np.isfinite(told["coefficients"]).all()
+def test_any_quotes_give_a_row(rows: list[tuple[float, float | None, float | None]], degree: int) -> None:
+    (fields,) = Polynomial(degree)(quotes(rows)).to_pylist()
+    assert (fields["coefficients"] is not None) == (fields["status"] == "fitted")
+    assert fields["coefficients"] is None or np.isfinite(fields["coefficients"]).all()
 
 
 def test_both_schemas_are_one() -> None:
@@ -175,9 +175,9 @@ def test_a_large_window_takes_tens_of_milliseconds() -> None:
     mids = 150 + np.cumsum(np.random.default_rng(1).choice([-0.01, 0, 0.01], count))
     sides = {"bid": pa.array(mids - 0.01), "ask": pa.array(mids + 0.01)}
     window = pa.table({"time": pa.array(times).cast(pa.timestamp("us", tz="UTC")), **sides})
-    taken = []
+    seconds = []
     for _ in range(5):
         began = time.perf_counter()
         assert Polynomial(3)(window)["status"].to_pylist() == ["fitted"]
-        taken.append(time.perf_counter() - began)
-    assert min(taken) < 0.5  # some 40 ms where nothing else runs
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.5  # about 40 ms on an idle machine

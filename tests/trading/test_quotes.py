@@ -21,14 +21,14 @@ HOURS = CLOSES - OPENS
 
 
 def small_tape(offsets: list[int], length: int) -> Tape:
-    """Bids count the quotes, so that every quote can be told from the others."""
+    """A tape whose bids number the quotes, so that every quote is distinct."""
     number = np.arange(len(offsets))
     price = number.astype(np.float64)
     return Tape(np.array(offsets), price + 1, number, price + 1.5, number, length)
 
 
 def seconds_since_opening(table: pa.Table) -> list[int]:
-    return [round(each / SECOND) for each in np.asarray(table["time"].cast("int64")) - quotes.FIRST_DAY - OPENS]
+    return [round(time / SECOND) for time in np.asarray(table["time"].cast("int64")) - quotes.FIRST_DAY - OPENS]
 
 
 def test_a_tape_is_played_again_with_later_times() -> None:
@@ -57,7 +57,7 @@ def test_any_cut_gives_the_same_quotes(offsets: list[int], phase: int, cuts: lis
     assert pa.concat_tables(pieces).equals(market.between(cuts[0], cuts[-1]))
 
 
-def test_made_up_quotes_have_the_shape_of_quotes() -> None:
+def test_generated_quotes_have_the_shape_of_quotes() -> None:
     stocks = quotes.generated(4).stocks
     assert [stock.symbol for stock in stocks] == ["GEN1", "GEN2", "GEN3", "GEN4"]
     rates = [len(stock.tape) / (HOURS / SECOND) for stock in stocks]
@@ -67,9 +67,9 @@ def test_made_up_quotes_have_the_shape_of_quotes() -> None:
         gaps = np.diff(tape.offsets)
         assert (gaps >= 0).all()
         assert tape.offsets[-1] < HOURS == tape.length
-        assert gaps.std() > 1.5 * gaps.mean()  # bursts: even arrivals at random would have 1
+        assert gaps.std() > 1.5 * gaps.mean()  # bursts: a Poisson process would have 1
         middle = np.abs(tape.offsets - HOURS / 2) < HOURS / 8
-        assert middle.mean() < 0.2  # of a quarter of the day
+        assert middle.mean() < 0.2  # uniform arrivals would have 0.25
         for side in (tape.bid, tape.ask):
             assert np.allclose(side * 100, np.round(side * 100))  # whole ticks
         assert (tape.ask > tape.bid).all()
@@ -78,7 +78,7 @@ def test_made_up_quotes_have_the_shape_of_quotes() -> None:
         assert (tape.ask_size > 0).all()
 
 
-def test_made_up_quotes_are_the_same_every_time() -> None:
+def test_generated_quotes_are_the_same_every_time() -> None:
     one, other = (quotes.generated(2).between(0, 600 * SECOND) for _ in range(2))
     assert one.equals(other)
     assert one.schema.equals(quotes.SCHEMA)
@@ -93,7 +93,7 @@ def test_nights_are_cut_out_of_a_recording(tmp_path: Path) -> None:
         "2018-01-02 21:00",
         "2018-01-03 14:30:01",
     ]
-    times = pa.array([dt.datetime.fromisoformat(each).replace(tzinfo=dt.timezone.utc) for each in moments])
+    times = pa.array([dt.datetime.fromisoformat(moment).replace(tzinfo=dt.timezone.utc) for moment in moments])
     one_sided = [0.0, 1.0, 0.0, 1.0, 1.0]
     columns = {"DT": times.cast(pa.timestamp("ns", tz="UTC")), "BID": one_sided, "BIDSIZ": [1.0] * 5}
     pq.write_table(pa.table(columns | {"OFR": [1.5] * 5, "OFRSIZ": [2.0] * 5}), tmp_path / quotes.RECORDING)
@@ -106,12 +106,12 @@ def test_nights_are_cut_out_of_a_recording(tmp_path: Path) -> None:
     assert (len(copy.tape), copy.phase, copy.tape.ask.tolist()) == (2, HOURS, [1.2, 1.2])
 
 
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="recorded quotes are not here")
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="there are no recorded quotes")
 def test_recorded_quotes() -> None:
     market = quotes.market(RECORDED, 3)
     hour = market.between(0, 3600 * SECOND)
     assert hour.schema.equals(quotes.SCHEMA)
-    counts = {each["values"]: each["counts"] for each in hour["symbol"].value_counts().to_pylist()}
+    counts = {entry["values"]: entry["counts"] for entry in hour["symbol"].value_counts().to_pylist()}
     assert set(counts) == {"XXX", "XXX2", "XXX3"}
     assert counts["XXX"] > 1000
     loop = market.stocks[0].tape.length
@@ -119,7 +119,7 @@ def test_recorded_quotes() -> None:
     assert again.drop_columns("time").equals(hour.drop_columns("time"))
 
 
-def test_a_feed_goes_on_behind_its_last_file(tmp_path: Path) -> None:
+def test_a_feed_continues_after_its_last_file(tmp_path: Path) -> None:
     market = quotes.generated(1)
     feed = Feed(market, tmp_path / "quotes", 60 * SECOND)
     feed.run(2, 0, Event())

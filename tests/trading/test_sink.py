@@ -17,7 +17,7 @@ NEW_YEAR = 1_514_764_800_000_000
 
 
 def prediction(minute: int, symbol: str = "ACME", **values: Any) -> dict[str, Any]:
-    """A row as the query gives it, of a window of five minutes."""
+    """A row of the query, of a five-minute window."""
     start = NEW_YEAR + minute * MINUTE
     row = dict.fromkeys([name for name in COLUMNS if name not in ("stream_id", "batch_id")])
     times = {"window_start": start, "window_end": start + 5 * MINUTE, "due": start + 6 * MINUTE}
@@ -25,7 +25,7 @@ def prediction(minute: int, symbol: str = "ACME", **values: Any) -> dict[str, An
 
 
 class Translating:
-    """A driver for SQLite that wants its parameters in another style."""
+    """A cursor for SQLite with another paramstyle."""
 
     def __init__(self, cursor: sqlite3.Cursor, style: str) -> None:
         self._cursor = cursor
@@ -82,14 +82,14 @@ def sink(database: Database) -> Sink:
 
 
 def test_a_batch_counts_once(sink: Sink) -> None:
-    sink.create()  # tables that are there are left alone
+    sink.create()  # existing tables are kept
     assert sink.write(0, [prediction(0), prediction(0, "XYZ")])
     assert not sink.write(0, [prediction(0), prediction(0, "XYZ")])
     assert sink.write(1, [])
     assert sink.write(2, [prediction(1)])
     assert not sink.write(1, [prediction(2)])
-    found = [(row["window_start"][11:16], row["symbol"], row["batch_id"]) for row in sink.read()]
-    assert found == [("00:00", "ACME", 0), ("00:00", "XYZ", 0), ("00:01", "ACME", 2)]
+    written = [(row["window_start"][11:16], row["symbol"], row["batch_id"]) for row in sink.read()]
+    assert written == [("00:00", "ACME", 0), ("00:00", "XYZ", 0), ("00:01", "ACME", 2)]
 
 
 def test_values_come_back(sink: Sink) -> None:
@@ -122,7 +122,7 @@ def test_what_an_attempt_without_a_transaction_left_is_replaced(tmp_path: Path) 
     sink.create()
     with pytest.raises(sqlite3.IntegrityError):
         sink.write(0, [prediction(0), prediction(1), prediction(1)])
-    assert len(sink.read()) == 2  # every statement was committed as it came
+    assert len(sink.read()) == 2  # every statement was committed at once
     assert sink.write(0, [prediction(0), prediction(1)])
     assert len(sink.read()) == 2
 

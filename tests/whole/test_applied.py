@@ -17,12 +17,25 @@ from hypothesis import strategies as st
 from muntin import windows as W
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.compression.policy import Compression
 from muntin.holistic.applied import Applied, form_of
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.type_names import spark_name
 from tests import builders, naive_models, strategies
-from tests.builders import TIME, Step, Stream, answer, check, check_window_order, make_plan, row, sliding, tiny, us
+from tests.builders import (
+    NEVER_COMPRESSED,
+    TIME,
+    Step,
+    Stream,
+    answer,
+    check,
+    check_window_order,
+    make_plan,
+    row,
+    sliding,
+    tiny,
+    us,
+)
 from tests.naive import Aggregation, Place, Row
 from tests.naive_models import BEFORE_ALL, BEHIND_ALL
 from tests.stages.test_models import CLOSING, LIMITS, STEPS, check_state, shifted

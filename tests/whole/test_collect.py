@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.engine.plan import Plan
-from muntin.features.compression.policy import NEVER_COMPRESSED, Compression
+from muntin.features.compression.policy import Compression
 from tests import builders, naive, naive_models, strategies
-from tests.builders import Stream, answer, bind, row, sliding, tiny, us
+from tests.builders import NEVER_COMPRESSED, Stream, answer, bind, row, sliding, tiny, us
 from tests.naive import Row
 from tests.stages.test_models import BEHIND, LIMITS
 
@@ -49,7 +49,7 @@ def plan_of(
         aggregates={name: bind(each, TYPES) for name, each in aggregates.items()},
         shards=(0, 1),
         streaming=True,
-        compression=compression,
+        options=[compression],
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from muntin import windows as W
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Plan
-from muntin.features.workers.dealing import Deal, DealtWindow, plan_of_worker
+from muntin.features.workers.dealing import Deal, DealtWindow
 from muntin.features.workers.policy import Workers
 from muntin.panes import packed
 from muntin.panes.grid import PaneGrid
@@ -130,6 +130,6 @@ def test_rows_are_counted_once() -> None:
 
 def test_a_worker_has_a_state_of_its_own() -> None:
     plan = active(make_plan([sliding(10, 1)]), 3, 1)
-    marks = {plan_of_worker(plan, worker).fingerprint for worker in range(3)}
-    marks |= {plan_of_worker(active(plan, 3, 2), 0).fingerprint, plan.fingerprint}
+    marks = {plan.of_shard(worker).fingerprint for worker in range(3)}
+    marks |= {active(plan, 3, 2).of_shard(0).fingerprint, plan.fingerprint}
     assert len(marks) == 5

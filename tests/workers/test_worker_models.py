@@ -175,7 +175,7 @@ def test_jobs_of_a_damaged_message_are_refused() -> None:
     payload = bytearray(job.pack())
     payload[-1] ^= 1
     with pytest.raises(Exception, match="damaged"):
-        Job.unpack(plan, bytes(payload))
+        Job.unpack(plan.layout, bytes(payload))
 
 
 @settings(max_examples=40)
@@ -215,7 +215,7 @@ def test_wherever_a_job_begins_its_numbers_are_aligned(shift: int) -> None:
     plan = make_plan([sliding(10, 1)], (), ["median_x", "sum_n"], workers=Workers("agnostic", 2, tasks=1))
     (share,) = by_shard(plan, pack(plan, [[row(t) for t in range(100)]])).values()
     (job,) = (each for each in advance_table(plan, share, Metrics()) if isinstance(each, Job))
-    tuples = Job.unpack(plan, pa.py_buffer(bytes(shift) + job.pack()).slice(shift)).table.tuples
+    tuples = Job.unpack(plan.layout, pa.py_buffer(bytes(shift) + job.pack()).slice(shift)).table.tuples
     assert tuples is not None
     numbers = [np.asarray(column) for column in tuples.columns.columns]
     assert len(numbers) > 1

@@ -1,1 +1,1 @@
-"""The benchmarks: each module is one, with `run(out, quick)`; every figure is a ratio to a baseline of the same run."""
+"""The benchmarks: modules with a `run(out, quick)`. Every figure is a ratio to a baseline of the same run."""

@@ -1,7 +1,7 @@
-"""Answers from samples beside exact ones: window time, memory and error by budget (SPEAr, figures 6 to 12, table 2).
+"""Answers from samples against exact ones: window time, memory and error by budget (SPEAr, figures 6–12, table 2).
 
-The time of a window is from its close to its answer, and is taken without an engine. Besides, an exact and an
-approximate sliding median as streams on Spark.
+The time of a window is from its close to its answer, measured without an engine. In addition, an exact and an
+approximate sliding median run as streams on Spark.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.steady import EPOCH, stream, write_tables
 
 PACKET_BUDGET, TASK_BUDGET, RIDE_BUDGET, FLIGHT_BUDGET = 150, 4_000, 2_000, 20_000
-"""Of medians, as in the paper, which has no flights."""
+"""Budgets of medians: those of Katsipoulakis et al. (2020), *SPEAr*, which has no flights."""
 MEAN_BUDGETS = (250, 500, 1_000)
 COUNTS = (2_500, 5_000, 10_000, 20_000, PACKETS_IN_WINDOW)
 TASK_SIZES = (900, 1_800, 3_600)
-"""Seconds; the slide is half of it."""
+"""Seconds of a window; the slide is half of it."""
 FASTER_MEDIAN, SMALLER_MEDIAN, FASTER_GROUPS = 10.0, 100.0, 7.0
 BESIDE_SCAN, BESIDE_COUNT_MIN = 7.0, 9.0
 FALLBACK_BUDGET, FALLBACK_ERROR, FALLBACK_TARGET = 20, 0.01, 1.05
 NEARLY_BUDGET = 90
-"""103 tuples would do."""
+"""A little too small: 103 tuples would be enough."""
 SPARK_PANES = 60
 SPARK_WARM_UP = 2
-"""Batches: the one that fills the windows, and the one in which those close."""
+"""Batches: one that fills the windows, and one in which these close."""
 SPARK_BUDGET, SPARK_ERROR, SPARK_TARGET = 1_000, 0.05, 3.0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it to run."""
+    """The size of the run."""
 
     packets: int
     """Tuples of each data set."""
@@ -67,16 +67,16 @@ class Scale:
     rides: int
     flights: int
     seeds: int
-    """Of the samples of figure 11: each is as good as other data."""
+    """Seeds of the samples of figure 11. Another seed is as good as other data."""
     turns: int
-    """How often exact and approximate medians are run in turn."""
+    """How often exact and approximate medians run in turn."""
     rounds: int
-    """The same where they differ by little."""
+    """How often queries that differ by little run in step."""
     sketched: int
-    """Windows for the CountMin sketch."""
+    """Windows that the CountMin sketch answers."""
     counts: tuple[int, ...]
     spark_rows: int
-    """Of a slide, which is a batch."""
+    """Rows of a slide, which is a batch."""
     spark_batches: int
 
 
@@ -137,17 +137,17 @@ class _Bench:
         return data_sets.tasks(self._scale.tasks)
 
     def _medians(self) -> list[Record]:
-        """Figures 6 to 8: window time, memory and error, of one group or of many."""
+        """Figures 6 to 8: window time, memory and error, with one group and with many."""
         cases = [Case(data, PACKET_BUDGET) for data in self._packets()]
         cases[-1] = replace(cases[-1], faster=FASTER_MEDIAN, smaller=SMALLER_MEDIAN)
         cases += [Case(data_sets.rides(name, self._scale.rides), RIDE_BUDGET) for name in ("DEBS", "NYC")]
         cases.append(Case(data_sets.flights(self._scale.flights), FLIGHT_BUDGET))
         compared = [self._compare(case) for case in cases]
-        self._picture.pairs += [each.pair() for each in compared]
-        return [record for each in compared for record in each.records()]
+        self._picture.pairs += [comparison.pair() for comparison in compared]
+        return [record for comparison in compared for record in comparison.records()]
 
     def _window_sizes(self) -> list[Record]:
-        """Figure 10: the same budget for windows of 15, 30 and 60 minutes, of which the last is that of figure 8."""
+        """Figure 10: the same budget for windows of 15, 30 and 60 minutes. The last is also in figure 8."""
         records, data = [], self._tasks()
         for seconds in TASK_SIZES:
             target = FASTER_GROUPS if seconds == TASK_SIZES[-1] else None
@@ -172,19 +172,19 @@ class _Bench:
         return records_of.of_budgets(self._picture.budgets)
 
     def _mean_from_samples(self, budget: int) -> Budget:
-        """Of windows that have no tuple in common, from several samples of each."""
+        """Errors of windows without common tuples, with several samples of each."""
         errors, accelerated, seconds = [], [], []
         for data in self._packets():
             for seed in range(self._scale.seeds):
                 ran = replay(data, plan_of(data, MEAN, within(budget, ERROR, incremental=False, seed=seed)))
-                of_windows, which = errors_of(data, ran, MEAN, budget)
+                of_windows, is_accelerated = errors_of(data, ran, MEAN, budget)
                 errors.append(of_windows[data.apart])
-                accelerated.append(which[data.apart])
+                accelerated.append(is_accelerated[data.apart])
                 seconds.append(ran.mean)
         return Budget(budget, np.concatenate(errors), np.concatenate(accelerated), fmean(seconds))
 
     def _count_windows(self) -> list[Record]:
-        """Figure 9: the whole time of medians over windows of so many packets."""
+        """Figure 9: the total time of medians over count windows, by their number of packets."""
         data = data_sets.packets("even", self._scale.packets)
         rows = PACKETS_IN_WINDOW * data.slide // data.size
         records = []
@@ -197,12 +197,12 @@ class _Bench:
         return records
 
     def _incremental(self) -> list[Record]:
-        """Figure 8 and table 2: grouped means, which panes answer, beside a scan of the tuples and beside CountMin."""
+        """Figure 8 and table 2: grouped means from panes, against a scan of the tuples and against CountMin."""
         records = []
         for data, budget in ((self._tasks(), TASK_BUDGET), (data_sets.rides("DEBS", self._scale.rides), RIDE_BUDGET)):
             with self._running.step(f"{data.title}: grouped mean"):
                 ran = replay(data, plan_of(data, MEAN, within(budget)))
-                target = BESIDE_SCAN if data.groups else None  # rides are few: a scan of them takes no time
+                target = BESIDE_SCAN if data.groups else None  # there are few rides, so a scan takes no time
                 records.append(records_of.beside(data, ran, "a scan", scan_seconds(data), target))
                 records.append(records_of.beside(data, ran, "a scan without a store", raw_scan_seconds(data), None))
             with self._running.step(f"{data.title}: grouped mean by CountMin"):
@@ -212,10 +212,10 @@ class _Bench:
         return records
 
     def _fallback(self) -> Iterator[Record]:
-        """A sample that is never good enough, beside none.
+        """The cost of a sample that is never good enough, against no sample.
 
-        Because the budget is by far too small, because it is only nearly enough, because there are more groups than it
-        has tuples, and because each group gets too few of them.
+        The budget is far too small, or slightly too small, or has fewer tuples than there are groups, or too few per
+        group.
         """
         packets = data_sets.packets("even", self._scale.packets)
         yield self._fall_back(packets, FALLBACK_BUDGET, FALLBACK_ERROR)
@@ -231,7 +231,7 @@ class _Bench:
         return records_of.of_fallback(what, len(data.tuples), exact, tried, self._scale.rounds, FALLBACK_TARGET)
 
     def _on_spark(self) -> Record:
-        """A sliding median as a stream: every batch is a slide, and closes a window of sixty."""
+        """A sliding median as a stream: every batch is a slide, and closes a window of sixty slides."""
         folder, scale = self._running.place / "slides", self._scale
         with self._running.step("Spark: making data"):
             write_tables(folder, _slides(scale.spark_rows, scale.spark_batches))
@@ -241,23 +241,23 @@ class _Bench:
                 query = _sliding_median(stream(self._running.spark, folder), approximate=name == "approximate")
                 measured = self._running.measure(query.to_df(), SPARK_WARM_UP)
                 rates[name] += measured.rates
-        told = muntin.progress(measured.query)  # of the last, which is an approximate one
-        ours, base = median(rates["approximate"]), median(rates["exact"])
+        progress = muntin.progress(measured.query)  # the last run was an approximate one
+        approximate, exact = median(rates["approximate"]), median(rates["exact"])
         return Record(
             name=f"Spark, sliding median, size/slide {SPARK_PANES}: approximate against exact",
-            rows_per_s=ours,
-            baseline=base,
-            ratio=ours / base,
+            rows_per_s=approximate,
+            baseline=exact,
+            ratio=approximate / exact,
             target=SPARK_TARGET,
             baseline_name="exact",
             note=f"no key, budget {SPARK_BUDGET:,}, error {SPARK_ERROR:.0%}; windows of "
             f"{scale.spark_rows * SPARK_PANES:,} rows, batches of {scale.spark_rows:,}, the two in turn; "
-            f"{told.approximate_windows} windows accelerated, {told.exact_windows} not",
+            f"{progress.approximate_windows} windows accelerated, {progress.exact_windows} not",
         )
 
 
 def _slides(rows: int, batches: int) -> Iterator[pa.Table]:
-    """A batch that fills the windows, and then one for every slide of a second."""
+    """One batch that fills the windows, then one per slide of a second."""
     rng = np.random.default_rng(7)
     begin = EPOCH
     for seconds in [SPARK_PANES, *([1] * (batches + SPARK_WARM_UP - 1))]:

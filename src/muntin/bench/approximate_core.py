@@ -1,4 +1,4 @@
-"""Answers from samples, without an engine: how far they are off, and what else could give them."""
+"""Answers from samples without an engine: their errors, and alternatives to them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MEAN = A.mean("value")
 def within(
     budget: int, error: float = 0.1, *, groups: tuple[int, ...] | None = None, incremental: bool = True, seed: int = 0
 ) -> Approximation:
-    """A budget and an error at the paper's confidence of 95 %."""
+    """A budget and an error at a confidence of 95 %, as in SPEAr."""
     return Approximation.of(budget, error, 0.95, groups, "l1", incremental, seed)
 
 
 def replay_in_batches(data: DataSet, plan: Plan, rows: int) -> float:
-    """The seconds that a query takes in all, of windows that close as tuples arrive (figure 9)."""
+    """The total seconds of a query whose windows close as tuples arrive (figure 9)."""
     core = Core(plan)
     begun = perf_counter()
     for begin in range(0, len(data.tuples), rows):
@@ -41,43 +41,43 @@ def replay_in_batches(data: DataSet, plan: Plan, rows: int) -> float:
 
 
 def accelerated(result: pa.Table, budget: int) -> bool:
-    """Whether a sample answered the window: of part of its tuples, or of all where they fit the budget."""
+    """Whether a sample answered the window. If all tuples fit the budget, the sample is exact."""
     quality = result["quality"].combine_chunks()
     sizes = np.asarray(quality.field("size"))
     return bool(np.any(np.asarray(quality.field("mode")) == "approximate") or sizes.sum() <= budget)
 
 
 def rank_error(ordered: Array, answer: float, probability: float) -> float:
-    """How far an answer's rank is from the one asked for; `ordered` are the window's values.
+    """The distance between the rank of an answer and the requested one. `ordered` are the values of the window.
 
-    Between two values the rank grows as the quantile does, and an answer that occurs several times has all ranks of
-    these. So the error is e if the answer is one of the exact quantiles from `probability - e` to `probability + e`.
+    Ranks between two values are interpolated as quantiles are. A value that occurs several times has all its ranks. So
+    the error is e if the answer is one of the exact quantiles from `probability - e` to `probability + e`.
     """
     if len(ordered) < 2:
-        return 0.0  # it is every quantile
-    first, behind = (int(at) for at in (np.searchsorted(ordered, answer, side) for side in ("left", "right")))
-    if first == behind:  # between two values, or beyond all of them
+        return 0.0  # a single value is every quantile
+    first, after = (int(np.searchsorted(ordered, answer, side)) for side in ("left", "right"))
+    if first == after:  # between two values, or beyond all of them
         below, above = ordered[max(first - 1, 0)], ordered[min(first, len(ordered) - 1)]
-        place = first - 1 + (answer - below) / (above - below) if above > below else float(first)
-        low = high = float(np.clip(place, 0, len(ordered) - 1))
+        rank = first - 1 + (answer - below) / (above - below) if above > below else float(first)
+        low = high = float(np.clip(rank, 0, len(ordered) - 1))
     else:
-        low, high = float(first), float(behind - 1)
-    most = len(ordered) - 1
-    return float(max(low / most - probability, probability - high / most, 0.0))
+        low, high = float(first), float(after - 1)
+    last_rank = len(ordered) - 1
+    return float(max(low / last_rank - probability, probability - high / last_rank, 0.0))
 
 
 def relative_error(values: Array, answer: float) -> float:
-    """How far an answer is from the mean of the values, by that."""
+    """The distance between an answer and the mean of the values, relative to the mean."""
     exact = float(np.mean(values))
     return 0.0 if answer == exact else abs(answer - exact) / abs(exact) if exact else np.inf
 
 
 def true_error(data: DataSet, end: int, result: pa.Table, aggregate: A.Aggregate) -> float:
-    """Of a window that ends there: the mean over its groups, which is what the error of a query is about."""
-    told = dict(zip(_codes(result), result[ANSWER].to_pylist(), strict=True))
+    """The true error of the window that ends at `end`: the mean over its groups, as a query's `error` limits it."""
+    answers = dict(zip(_codes(result), result[ANSWER].to_pylist(), strict=True))
     errors = []
     for key, values in _groups(data.within(end - data.size, end)):
-        answer = told[key]
+        answer = answers[key]
         errors.append(rank_error(values, answer, 0.5) if aggregate is MEDIAN else relative_error(values, answer))
     return float(np.mean(errors))
 
@@ -87,7 +87,7 @@ def _codes(table: pa.Table) -> list[Any]:
 
 
 def _groups(tuples: pa.Table) -> Iterator[tuple[Any, Array]]:
-    """The values of each group, in order."""
+    """The sorted values of each group."""
     values = tuples["value"].to_numpy()
     if "key" not in tuples.column_names:
         yield None, np.sort(values)
@@ -101,17 +101,17 @@ def _groups(tuples: pa.Table) -> Iterator[tuple[Any, Array]]:
 
 
 def errors_of(data: DataSet, ran: Ran, aggregate: A.Aggregate, budget: int) -> tuple[Float64Array, Array]:
-    """The true error of every window, and which of them were accelerated."""
+    """The true errors of the windows, and whether each was accelerated."""
     errors = [true_error(data, end, result, aggregate) for end, result in ran.results.items()]
     return np.array(errors), np.array([accelerated(result, budget) for result in ran.results.values()])
 
 
 def scan_seconds(data: DataSet) -> list[float]:
-    """What each window's grouped mean takes if its tuples are scanned, in one thread as ours is: from the chunks."""
-    core, counted, seconds = Core(plan_of(data, MEDIAN)), set(data.ends.tolist()), []
+    """Seconds of each window's grouped mean by a scan of the tuples in its chunks, in one thread like Muntin."""
+    core, counted_ends, seconds = Core(plan_of(data, MEDIAN)), set(data.ends.tolist()), []
     for end, tuples in slides(data):
         core.arrive(tuples)
-        if end in counted:
+        if end in counted_ends:
             begun = perf_counter()
             core.scan(end - data.size, end)
             seconds.append(perf_counter() - begun)
@@ -121,7 +121,7 @@ def scan_seconds(data: DataSet) -> list[float]:
 
 
 def raw_scan_seconds(data: DataSet) -> list[float]:
-    """The same over tuples that lie ready in one table, which no engine has: the least that a scan can take."""
+    """Seconds of the same scan over one table with the tuples. No engine has that: it is a lower bound."""
     seconds = []
     for end in data.ends.tolist():
         tuples = data.within(end - data.size, end)
@@ -136,10 +136,10 @@ def has_count_min() -> bool:
 
 
 def count_min_seconds(data: DataSet, windows: int, error: float = 0.1, confidence: float = 0.95) -> list[float]:
-    """What a grouped mean takes by two CountMin sketches, of sums and of frequencies (SPEAr, section 5.2 and table 2).
+    """Seconds of a grouped mean by two CountMin sketches, of sums and of counts (SPEAr, section 5.2 and table 2).
 
-    A sketch is off by a share of all that is in it. For the mean of any group to be within the error on every window,
-    that share has to be small beside the smallest group: as in the paper, this is found out beforehand.
+    The error of a sketch is a share of its total. To keep the mean of every group within the error, that share must be
+    small compared with the smallest group. As in SPEAr, the smallest group is determined in advance.
     """
     sketch = importlib.import_module("datasketches").count_min_sketch
     of_windows = [data.within(end - data.size, end) for end in data.ends[:windows].tolist()]
@@ -160,9 +160,9 @@ def count_min_seconds(data: DataSet, windows: int, error: float = 0.1, confidenc
 
 
 def _least_share(windows: list[pa.Table], how: str) -> float:
-    """Of any group, in any of the windows: of the sum over all groups, or of their tuples."""
-    found = []
+    """The smallest share of any group in any window, of the sum or of the count over all groups."""
+    shares = []
     for tuples in windows:
-        groups = tuples.group_by("key").aggregate([("value", how)])[f"value_{how}"].to_numpy()
-        found.append(groups[groups > 0].min() / groups.sum())
-    return float(min(found))
+        values = tuples.group_by("key").aggregate([("value", how)])[f"value_{how}"].to_numpy()
+        shares.append(values[values > 0].min() / values.sum())
+    return float(min(shares))

@@ -1,4 +1,4 @@
-"""The picture of the approximate benchmark: time, memory and error of samples, after SPEAr's figures 6 to 12."""
+"""The chart of the approximate benchmark: time, memory and error of samples, after SPEAr's figures 6 to 12."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pair:
     bytes_exact: int
     bytes_sampled: int
     errors: Float64Array
-    """True ones, of the windows that were accelerated."""
+    """The true errors of the accelerated windows."""
 
     @property
     def name(self) -> str:
@@ -45,11 +45,11 @@ class Budget:
     errors: Float64Array
     accelerated: BoolArray
     seconds: float
-    """Of a window."""
+    """Mean seconds of a window."""
 
     @property
     def share(self) -> float:
-        """Of windows that were accelerated."""
+        """The share of windows that were accelerated."""
         return float(self.accelerated.mean())
 
     @property
@@ -57,22 +57,22 @@ class Budget:
         return self.errors[self.accelerated]
 
     def over(self, allowed: float) -> int:
-        """Accelerated windows that are off by more than this."""
+        """The number of accelerated windows whose error exceeds `allowed`."""
         return int(np.sum(self.of_accelerated > allowed))
 
 
 @dataclass
 class Picture:
-    """What is drawn, panel by panel."""
+    """The data of the chart, panel by panel."""
 
     allowed: float
-    """The error."""
+    """The error limit."""
     pairs: list[Pair] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     by_count: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Seconds in all, exact and approximate, by the tuples of a window."""
+    """Total seconds, exact and approximate, by the tuples of a window."""
     by_size: dict[int, Pair] = field(default_factory=dict)
-    """By the seconds of a window."""
+    """Pairs by the seconds of a window."""
 
 
 def draw(picture: Picture, path: Path) -> None:
@@ -83,9 +83,9 @@ def draw(picture: Picture, path: Path) -> None:
     _budgets(axes[1, 0], picture.budgets, picture.allowed)
     _by_count(axes[1, 1], picture.by_count)
     _by_size(axes[1, 2], picture.by_size)
-    for place in axes.flat:
-        place.spines[["top", "right"]].set_visible(False)
-        place.grid(axis="y", alpha=0.25)
+    for panel in axes.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", alpha=0.25)
     figure.suptitle("Answers from samples, beside exact ones", weight="bold", ha="left", x=0.01)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
@@ -97,9 +97,9 @@ def _times(axes: Any, pairs: Sequence[Pair]) -> None:
     _bars(
         axes, [pair.name for pair in pairs], [pair.approximate[0] * 1e3 for pair in pairs], 0.2, SAMPLED, "approximate"
     )
-    for place, pair in enumerate(pairs):  # a line up to the 95th percentile
+    for position, pair in enumerate(pairs):  # a line up to the 95th percentile
         for shift, (mean, p95) in ((-0.2, pair.exact), (0.2, pair.approximate)):
-            axes.plot([place + shift] * 2, [mean * 1e3, p95 * 1e3], color="black", linewidth=1)
+            axes.plot([position + shift] * 2, [mean * 1e3, p95 * 1e3], color="black", linewidth=1)
     _logarithmic(axes)
     axes.set_title("window time, ms: mean, and 95th percentile (fig. 8)", loc="left", fontsize=9)
 
@@ -118,7 +118,7 @@ def _bars(axes: Any, names: Sequence[str], heights: Sequence[float], shift: floa
 
 def _logarithmic(axes: Any) -> None:
     axes.set_yscale("log")
-    axes.set_ylim(bottom=axes.get_ylim()[0] / 2)  # so that the least bar is one, too
+    axes.set_ylim(bottom=axes.get_ylim()[0] / 2)  # so that the smallest bar is visible
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.legend(frameon=False, fontsize=8)
 
@@ -134,17 +134,17 @@ def _errors(axes: Any, pairs: Sequence[Pair], allowed: float) -> None:
 
 
 def _budgets(axes: Any, budgets: Sequence[Budget], allowed: float) -> None:
-    """Figure 11: the error of every window, budget by budget; 0 where it was answered exactly."""
-    behind, ticks = 0, []
-    for each in budgets:
-        place = np.arange(behind, behind + len(each.errors))
-        over = each.errors > allowed
-        axes.plot(place[~over], each.errors[~over], ".", color=SAMPLED, markersize=2)
-        axes.plot(place[over], each.errors[over], ".", color=OVER, markersize=4)
-        ticks.append((behind + len(each.errors) / 2, f"budget {each.budget:,}\n{each.share:.0%} accelerated"))
-        behind += len(each.errors)
+    """Figure 11: the error of every window by budget; 0 for exact answers."""
+    first, ticks = 0, []
+    for budget in budgets:
+        positions = np.arange(first, first + len(budget.errors))
+        over = budget.errors > allowed
+        axes.plot(positions[~over], budget.errors[~over], ".", color=SAMPLED, markersize=2)
+        axes.plot(positions[over], budget.errors[over], ".", color=OVER, markersize=4)
+        ticks.append((first + len(budget.errors) / 2, f"budget {budget.budget:,}\n{budget.share:.0%} accelerated"))
+        first += len(budget.errors)
     axes.axhline(allowed, color=OVER, linewidth=1)
-    axes.set_xticks([at for at, _ in ticks], [text for _, text in ticks], fontsize=8)
+    axes.set_xticks([position for position, _ in ticks], [text for _, text in ticks], fontsize=8)
     axes.set_title("error of means from samples, window by window (fig. 11)", loc="left", fontsize=9)
     _percent(axes)
 
@@ -155,8 +155,8 @@ def _percent(axes: Any) -> None:
 
 
 def _by_count(axes: Any, seconds: dict[int, tuple[float, float]]) -> None:
-    for which, (ink, label) in enumerate(((EXACT, "exact"), (SAMPLED, "approximate"))):
-        axes.plot(list(seconds), [each[which] for each in seconds.values()], "-o", color=ink, markersize=4, label=label)
+    for index, (ink, label) in enumerate(((EXACT, "exact"), (SAMPLED, "approximate"))):
+        axes.plot(list(seconds), [pair[index] for pair in seconds.values()], "-o", color=ink, markersize=4, label=label)
     axes.set(xscale="log", xlabel="packets in a window")
     axes.set_xticks(list(seconds), [f"{count:,}" for count in seconds], fontsize=8)
     axes.minorticks_off()

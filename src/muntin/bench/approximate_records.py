@@ -1,4 +1,4 @@
-"""What the approximate benchmark found, as records: each figure beside its baseline, with its target if it has one."""
+"""The records of the approximate benchmark: each figure with its baseline, and its target if it has one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from muntin.bench.data_sets import DataSet
 from muntin.bench.report import Record, ms
 
 ERROR, CONFIDENCE = 0.1, 0.95
-"""As the paper has them throughout."""
+"""Those of all experiments of Katsipoulakis et al. (2020), *SPEAr*."""
 CHANCE = 1e-3
-"""Of a verdict that too many windows are over the error, where it is only chance."""
+"""The probability of a false verdict that too many windows exceed the error."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Case:
     data: DataSet
     budget: int
     faster: float | None = None
-    """Target: how many times as fast windows are."""
+    """Target: the speedup of windows."""
     smaller: float | None = None
-    """Target: how many times less memory samples take than tuples."""
+    """Target: the memory of tuples divided by that of samples."""
 
     @property
     def title(self) -> str:
@@ -39,19 +39,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Compared:
-    """What became of a case."""
+    """The runs of a case, and its errors."""
 
     case: Case
     exact: Ran
     approximate: Ran
     errors: Float64Array
-    """True ones, of all windows."""
+    """The true errors of all windows."""
     accelerated: BoolArray
 
     def records(self) -> list[Record]:
         apart = self.case.data.apart
         judged = over_error(self.case.title, self.errors[apart][self.accelerated[apart]])
-        return [self._time(), self._memory(), self._held(), judged]
+        return [self._time(), self._memory(), self._resident(), judged]
 
     def _time(self) -> Record:
         data, exact, approximate = self.case.data, self.exact, self.approximate
@@ -63,8 +63,8 @@ class Compared:
             target=self.case.faster,
             baseline_name="µs exact",
             note=f"mean {ms(exact.mean)} exact, {ms(approximate.mean)} approximate; 95th percentile {ms(exact.p95)}, "
-            f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; all "
-            f"that is done as windows close, state included, {exact.closing:.2f} s, {approximate.closing:.2f} s; "
+            f"{ms(approximate.p95)}; arrival of all tuples {exact.arrival:.2f} s, {approximate.arrival:.2f} s; closing "
+            f"of all windows with the state {exact.closing:.2f} s, {approximate.closing:.2f} s; "
             f"{self.accelerated.mean():.0%} of {len(self.errors)} windows accelerated, of "
             f"{data.tuples_per_window:,.0f} tuples on average",
         )
@@ -81,7 +81,7 @@ class Compared:
             note=f"{sampled:,.0f} bytes on average",
         )
 
-    def _held(self) -> Record:
+    def _resident(self) -> Record:
         approximate = self.approximate
         return Record(
             name=f"{self.case.title}: memory between batches, for all open windows, times smaller",
@@ -95,7 +95,7 @@ class Compared:
         )
 
     def pair(self) -> Pair:
-        """The same, to be drawn."""
+        """The comparison for the chart."""
         return Pair(
             title=self.case.data.title,
             exact=(self.exact.mean, self.exact.p95),
@@ -107,39 +107,39 @@ class Compared:
 
 
 def over_error(title: str, errors: Float64Array, allowed: float = ERROR) -> Record:
-    """Windows that were answered from a sample and are off by more than allowed: by chance, a few may be."""
+    """The share of sampled windows whose error exceeds the limit. The confidence allows a few."""
     name = f"{title}: share of accelerated windows off by more than {allowed:.0%}"
     count, over = len(errors), int(np.sum(errors > allowed))
     if not count:
         return Record(name, None, None, None, None, note="no window was accelerated")
-    most = int(binom.isf(CHANCE, count, 1 - CONFIDENCE))
+    limit = int(binom.isf(CHANCE, count, 1 - CONFIDENCE))
     middle, p95, largest = np.quantile(errors, [0.5, 0.95, 1.0])
     return Record(
         name=name,
         rows_per_s=None,
         baseline=None,
         ratio=over / count,
-        target=most / count,
+        target=limit / count,
         better="lower",
-        note=f"{over} of {count}, and {most} may be; errors: median {middle:.3f}, 95th percentile {p95:.3f}, "
+        note=f"{over} of {count}, at most {limit} allowed; errors: median {middle:.3f}, 95th percentile {p95:.3f}, "
         f"largest {largest:.3f}",
     )
 
 
-def of_budgets(found: Sequence[Budget]) -> list[Record]:
-    """Figures 11 and 12: a larger budget accelerates more windows, and is wrong less often."""
+def of_budgets(budgets: Sequence[Budget]) -> list[Record]:
+    """Figures 11 and 12: a larger budget accelerates more windows, and exceeds the error less often."""
     records = []
-    for each in found:
-        told = over_error(f"mean from samples, budget {each.budget:,}", each.of_accelerated)
-        share = f"{each.share:.0%} of {len(each.errors)} windows accelerated, {ms(each.seconds)} a window"
-        records.append(replace(told, note=f"{share}; {told.note}"))
-    shares = [each.share for each in found]
+    for budget in budgets:
+        record = over_error(f"mean from samples, budget {budget.budget:,}", budget.of_accelerated)
+        share = f"{budget.share:.0%} of {len(budget.errors)} windows accelerated, {ms(budget.seconds)} a window"
+        records.append(replace(record, note=f"{share}; {record.note}"))
+    shares = [budget.share for budget in budgets]
     # Where few windows are accelerated, few can be wrong.
-    wrong = [each.over(ERROR) for each in found if each.share > 0.5]
+    wrong = [budget.over(ERROR) for budget in budgets if budget.share > 0.5]
     return [
         *records,
         _trend("windows accelerated", [f"{share:.0%}" for share in shares], int(np.sum(np.diff(shares) < 0))),
-        _trend("windows over the error", [f"{each:,}" for each in wrong], int(np.sum(np.diff(wrong) > 0))),
+        _trend("windows over the error", [f"{count:,}" for count in wrong], int(np.sum(np.diff(wrong) > 0))),
     ]
 
 
@@ -156,7 +156,7 @@ def _trend(what: str, values: Sequence[str], against: int) -> Record:
 
 
 def of_count(count: int, rows: int, exact: float, approximate: float) -> Record:
-    """Figure 9: windows of so many tuples; the seconds are those of the whole query."""
+    """Figure 9: windows of `count` tuples. `exact` and `approximate` are seconds of the whole query."""
     return Record(
         name=f"count windows of {count:,}: time in all, times less",
         rows_per_s=rows / approximate,
@@ -168,7 +168,7 @@ def of_count(count: int, rows: int, exact: float, approximate: float) -> Record:
 
 
 def beside(data: DataSet, ran: Ran, what: str, seconds: Sequence[float] | None, target: float | None) -> Record:
-    """Table 2: windows that panes answer, beside another way to the same grouped means; None if that cannot be run."""
+    """Table 2: windows answered from panes, against another method for the same means; None if it is missing."""
     name = f"{data.title}: grouped mean, window time beside {what}, times less"
     if seconds is None:
         return Record(name, None, None, None, None, note="skipped; it needs a library: pip install datasketches")
@@ -186,7 +186,7 @@ def beside(data: DataSet, ran: Ran, what: str, seconds: Sequence[float] | None, 
 
 
 def of_fallback(what: str, rows: int, exact: Ran, tried: Ran, rounds: int, target: float) -> Record:
-    """Figure 12, the smallest budget: what it costs to have tried."""
+    """Figure 12, smallest budget: the cost of samples that answer nothing."""
     return Record(
         name=f"all windows fall back, {what}: time against the exact query",
         rows_per_s=rows / tried.total,

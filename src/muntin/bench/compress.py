@@ -1,7 +1,7 @@
-"""Linear Road under tunable compression: throughput, latency, memory and compressions by D (paper 000, figures 1 to 4).
+"""Linear Road under tunable compression: throughput, latency, memory, compressions by D (Gulisano 2024, figures 1–4).
 
-Windows of three hours that advance by a minute, per vehicle, with the state of all three hours in place. Besides, a
-limit of memory through a burst, and the exact sliding median beside Spark's `percentile`.
+Windows of three hours advance by a minute, per vehicle, and are full before the first measured batch. In addition, a
+memory limit through a burst, and the exact sliding median against Spark's `percentile`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ DELAYS: Mapping[str, str | None] = {
     "15 s": "15 seconds",
     "0": "0 seconds",
 }
-"""D, as the paper has it."""
+"""The values of D in Gulisano (2024)."""
 THROUGHPUT = {"1 min": 0.95, "0": 0.75}
-"""Targets, by D: the share of the throughput without compression."""
+"""Targets by D: the share of the throughput without compression."""
 SMALLER = {"1 min": 3.0, "0": 4.0}
-"""Targets, by D: how many times smaller the state is."""
+"""Targets by D: the uncompressed state divided by the compressed one."""
 PAST = lr.SPAN + 600
-"""Seconds of event time in the first batch, whose windows close with the second; neither counts."""
+"""Seconds of event time in the first batch. Its windows close with the second batch; neither counts."""
 WARM_UP = 2
 LIMIT = 1.25
-"""The limit of memory, in states of the ordinary rate that are not compressed."""
+"""The memory limit, relative to the uncompressed state at the normal rate."""
 BURST = 4
 HELD_WITHIN = 1.1
 MEDIAN_SIZE = 60
@@ -79,9 +79,9 @@ class Workload:
     """Vehicles that join per second. Each makes 37 reports, and is in windows for three hours and its trip."""
     query: Callable[[DataFrame], muntin.Query]
     delays: tuple[str, ...]
-    """Which D, besides ∞."""
+    """The values of D besides ∞."""
     aimed: bool = False
-    """Whether the targets are for it: the largest of its kind."""
+    """Whether the targets apply: to the largest workload of each kind."""
 
     @property
     def folder(self) -> str:
@@ -92,14 +92,14 @@ class Workload:
 class Scale:
     workloads: tuple[Workload, ...]
     seconds: int
-    """Of event time per batch."""
+    """Seconds of event time per batch."""
     batches: int
-    """That count."""
+    """Measured batches."""
     burst_joins: float
     medians: Load
-    """Of the sliding median. The first batch does not count; it fills the windows if it is as long as they are.
+    """The input of the sliding median. The first batch does not count: it fills the windows if it is as long as they.
 
-    With 300,000 rows in a batch, five a second of each key, Spark runs out of its gigabyte of heap.
+    With batches of 300,000 rows (five per second and key), Spark runs out of its 1 GB heap.
     """
 
 
@@ -135,13 +135,13 @@ def run(out: Path, quick: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """One query over one workload, in steady state."""
+    """A query over a workload in steady state."""
 
     measured: Measured
     batches: tuple[Progress, ...]
-    """Of the same batches."""
+    """The progress after each of these batches."""
     memory: int
-    """The resident memory of the Python workers together, at most, in bytes."""
+    """Peak resident memory of all Python workers together, in bytes."""
 
     @property
     def last(self) -> Progress:
@@ -156,13 +156,13 @@ class Run:
         return median(self.measured.seconds)
 
     def rate_beside(self, *others: Run) -> float:
-        """The share of the rate of others, of the fastest batch each: what the machine does when left alone."""
-        return self.measured.fastest / fmean(each.measured.fastest for each in others)
+        """The rate relative to the mean of `others`, by the fastest and so least disturbed batch of each."""
+        return self.measured.fastest / fmean(other.measured.fastest for other in others)
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A run with some D, and those without compression before and after it."""
+    """A run with some D, and the runs without compression before and after it."""
 
     run: Run
     before: Run
@@ -207,10 +207,10 @@ class _Bench:
         for workload in self._scale.workloads:
             beside = self._by_delay(workload)
             points[workload.title] = [_point("∞", next(iter(beside.values())).before, None)] + [
-                _point(name, each.run, each) for name, each in beside.items()
+                _point(name, comparison.run, comparison) for name, comparison in beside.items()
             ]
-            for name, each in beside.items():
-                records += _records(workload, name, each)
+            for name, comparison in beside.items():
+                records += _records(workload, name, comparison)
             if workload.query is lr.stops_of_windows:
                 records += self._panes(workload, list(beside.values())[-1].after)
         records.append(self._burst())
@@ -222,16 +222,18 @@ class _Bench:
         return reader.parquet(str(self._place / folder))
 
     def _by_delay(self, workload: Workload) -> dict[str, Beside]:
-        """Every D between two runs without compression, so that neither has the quieter machine."""
+        """Run every D between two runs without compression, so that neither has the quieter machine."""
         scale = self._scale
         with self._running.step(f"{workload.title}: making data"):
             lengths = [PAST] + [scale.seconds] * (scale.batches + WARM_UP - 1)
             _write_road(self._place / workload.folder, _steady(workload.joins, sum(lengths)), lengths)
-        plain, found = [self._with_delay(workload, "∞")], {}
+        plain, runs = [self._with_delay(workload, "∞")], {}
         for name in workload.delays:
-            found[name] = self._with_delay(workload, name)
+            runs[name] = self._with_delay(workload, name)
             plain.append(self._with_delay(workload, "∞"))
-        return {name: Beside(each, plain[i], plain[i + 1]) for i, (name, each) in enumerate(found.items())}
+        return {
+            name: Beside(run, plain[position], plain[position + 1]) for position, (name, run) in enumerate(runs.items())
+        }
 
     def _with_delay(self, workload: Workload, name: str) -> Run:
         with self._running.step(f"{workload.title}, D = {name}"):
@@ -239,7 +241,7 @@ class _Bench:
             return self._measured(query)
 
     def _measured(self, query: muntin.Query, warm_up: int = WARM_UP) -> Run:
-        _end_idle_workers()  # what they keep of other runs is not this one's
+        _end_idle_workers()  # so that memory of earlier runs does not count
         samples = []
 
         def look(batch: str) -> None:
@@ -251,7 +253,7 @@ class _Bench:
         return Run(measured, _batches(measured, warm_up), max(samples))
 
     def _panes(self, workload: Workload, tuples: Run) -> list[Record]:
-        """The paper's query from partial results, beside the function of whole windows."""
+        """The query of Gulisano (2024) from partial results, against the window function."""
         with self._running.step("stops by A.custom"):
             panes = self._measured(lr.stops_by_panes(self._road(workload.folder)))
         rate, base = panes.measured.rows_per_s, tuples.measured.rows_per_s
@@ -279,47 +281,47 @@ class _Bench:
         ]
 
     def _burst(self) -> Record:
-        """A limit that the ordinary rate does not reach, and a burst that does."""
+        """A memory limit above the state at the normal rate, and a burst that exceeds it."""
         seconds, joins = self._scale.seconds, self._scale.burst_joins
-        ordinary, burst, after = [PAST, seconds], [seconds] * 4, [seconds]
-        lengths = ordinary + burst + after
+        normal, burst, after = [PAST, seconds], [seconds] * 4, [seconds]
+        lengths = normal + burst + after
         road = lr.Road(xways=BURST, joins=(joins, joins), seconds=sum(lengths), seed=11)
         with self._running.step("memory limit through a burst"):
-            begin = lr.EPOCH + sum(ordinary) * lr.SECOND
+            begin = lr.EPOCH + sum(normal) * lr.SECOND
             end = begin + sum(burst) * lr.SECOND
             _write_road(self._place / "burst", road, lengths, lambda table: _only_in_burst(table, begin, end))
             plain = self._measured(_median_speed(self._road("burst")), warm_up=1)
-            ordinary_bytes = plain.batches[0].uncompressed_bytes
-            limit = int(LIMIT * ordinary_bytes)
-            held = self._measured(_median_speed(self._road("burst")).compress(memory=limit), warm_up=1)
-        fullest = max(each.resident_bytes for each in held.batches)
-        without = max(each.uncompressed_bytes for each in plain.batches)
-        by_batch = ", ".join(f"{each.resident_bytes / limit:.2f}" for each in held.batches)
+            normal_bytes = plain.batches[0].uncompressed_bytes
+            limit = int(LIMIT * normal_bytes)
+            limited = self._measured(_median_speed(self._road("burst")).compress(memory=limit), warm_up=1)
+        peak = max(batch.resident_bytes for batch in limited.batches)
+        peak_without_limit = max(batch.uncompressed_bytes for batch in plain.batches)
+        by_batch = ", ".join(f"{batch.resident_bytes / limit:.2f}" for batch in limited.batches)
         return Record(
             name=f"memory limit through a burst of {BURST}× the rate: bytes in memory",
             rows_per_s=None,
             baseline=limit,
-            ratio=fullest / limit,
+            ratio=peak / limit,
             target=HELD_WITHIN,
             better="lower",
             baseline_name="bytes at most",
-            note=f"by batch {by_batch}; {without:,} bytes without a limit; {held.last.compressions:,} compressions, "
-            f"{held.rate_beside(plain):.2f} of the throughput",
+            note=f"by batch {by_batch}; {peak_without_limit:,} bytes without a limit; "
+            f"{limited.last.compressions:,} compressions, {limited.rate_beside(plain):.2f} of the throughput",
         )
 
     def _sliding_median(self) -> list[Record]:
         load, folder = self._scale.medians, self._place / "median"
         write_batches(folder, load)
-        # Both get the same batches: Spark's rate grows with them, as Muntin's does.
+        # Both get the same batches, since both are faster with larger ones.
         with self._running.step("sliding median"):
             ours = self._running.measure(_ours(stream(self._spark, folder)).to_df(), warm_up=1)
         with self._running.step("sliding median, Spark's percentile"):
-            # With Muntin's settings: the state store that Spark has by default runs out of memory here.
+            # With Muntin's settings, since Spark's default state store runs out of memory here.
             sparks = self._running.measure(_sparks(stream(self._spark, folder)), warm_up=1)
         with self._running.step("comparing medians"):
             write_batches(self._place / "compare", Load(load.keys, load.per_second, seconds=10, batches=1), seed=3)
-            some = self._spark.read.parquet(str(self._place / "compare")).where(f"key < {COMPARED_KEYS}")
-            differing = _differences(_ours(some).to_df(), _sparks(some))
+            table = self._spark.read.parquet(str(self._place / "compare")).where(f"key < {COMPARED_KEYS}")
+            differing = _differences(_ours(table).to_df(), _sparks(table))
         return [
             Record(
                 name=f"sliding median, size/slide {MEDIAN_SIZE}: Muntin against Spark's percentile",
@@ -347,13 +349,13 @@ def _steady(joins: float, seconds: int) -> lr.Road:
 
 
 def _write_road(
-    folder: Path, road: lr.Road, lengths: Sequence[int], kept: Callable[[pa.Table], pa.Table] = lambda table: table
+    folder: Path, road: lr.Road, lengths: Sequence[int], select: Callable[[pa.Table], pa.Table] = lambda table: table
 ) -> None:
-    """A few files for every batch of so many seconds."""
+    """Write a few files per batch. `lengths` are the seconds of the batches."""
     folder.mkdir(parents=True)
     tables = lr.reports(road, stretch=60)
     for batch, length in enumerate(lengths):
-        table = kept(pa.concat_tables([next(tables) for _ in range(length // 60)]))
+        table = select(pa.concat_tables([next(tables) for _ in range(length // 60)]))
         share = -(-len(table) // FILES_PER_BATCH)
         for part in range(FILES_PER_BATCH):
             path = folder / f"{batch:04d}-{part}.parquet"
@@ -362,19 +364,19 @@ def _write_road(
 
 
 def _only_in_burst(table: pa.Table, begin: int, end: int) -> pa.Table:
-    """One expressway, and the others in the burst alone."""
+    """The reports of the first expressway, and in the burst those of all."""
     time = table["time"].cast(pa.int64())
     burst = pc.and_(pc.greater_equal(time, begin), pc.less(time, end))
     return table.filter(pc.or_(burst, pc.equal(table["xway"], 0)))
 
 
 def _batches(measured: Measured, warm_up: int) -> tuple[Progress, ...]:
-    reports = [each for each in measured.query.recentProgress if each["numInputRows"] > 0][warm_up:]
+    reports = [report for report in measured.query.recentProgress if report["numInputRows"] > 0][warm_up:]
     return tuple(muntin.progress(SimpleNamespace(recentProgress=[report])) for report in reports)
 
 
 def _end_idle_workers() -> None:
-    """End the Python workers of this session, none of which has work; Spark starts others when it needs them."""
+    """End the idle Python workers of this session. Spark starts new ones when it needs them."""
     daemons = {pid for pid in _children() if b"pyspark.daemon" in _read(pid, "cmdline")}
     for pid in daemons:
         if _parent(pid) in daemons:
@@ -383,13 +385,13 @@ def _end_idle_workers() -> None:
 
 
 def _children() -> set[int]:
-    """All processes below this one."""
+    """The pids of all descendants of this process."""
     parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-    found, last = {os.getpid()}, 0
-    while len(found) > last:
-        last = len(found)
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return found - {os.getpid()}
+    descendants, count = {os.getpid()}, 0
+    while len(descendants) > count:
+        count = len(descendants)
+        descendants |= {pid for pid, parent in parents.items() if parent in descendants}
+    return descendants - {os.getpid()}
 
 
 def _parent(pid: int) -> int:
@@ -401,7 +403,7 @@ def _read(pid: int, name: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
-        return b""  # it has just ended
+        return b""  # the process has ended
 
 
 def _point(name: str, run: Run, beside: Beside | None) -> Point:
@@ -474,8 +476,8 @@ def _ours(frame: DataFrame) -> muntin.Query:
 
 def _sparks(frame: DataFrame) -> DataFrame:
     window = F.window("ts", f"{MEDIAN_SIZE} seconds", "1 second")
-    found = F.percentile("value", F.lit(0.5)).alias("percentile")
-    return frame.withWatermark("ts", "1 second").groupBy(window, "key").agg(found)
+    percentile = F.percentile("value", F.lit(0.5)).alias("percentile")
+    return frame.withWatermark("ts", "1 second").groupBy(window, "key").agg(percentile)
 
 
 def _differences(ours: DataFrame, sparks: DataFrame) -> int:

@@ -1,4 +1,4 @@
-"""The picture of the compress benchmark: what each D costs and saves, beside what the paper's text says of its own."""
+"""The chart of the compress benchmark: cost and saving of each D, with the figures in the text of Gulisano (2024)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
 
 INK = ("#3a7ca5", "#0b6e4f", "#c8553d", "#7b4b94")
-PAPER = "#888888"
+PUBLISHED = "#888888"
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Point:
 
     delay: str
     throughput: float
-    """As a share of the throughput without compression."""
+    """Relative to the throughput without compression."""
     rows_per_s: float
     latency: float
     """Seconds."""
     latency_beside: float
-    """In latencies without compression."""
+    """Relative to the latency without compression."""
     state: float
     """Bytes of chunks."""
     memory: float
-    """Bytes that the workers have in memory."""
+    """Resident bytes of the workers."""
     compressions: int
     decompressions: int
     share: float
-    """Of chunks that are compressed."""
+    """The share of chunks that are compressed."""
 
 
 Curves = Mapping[str, Sequence[Point]]
@@ -46,45 +46,45 @@ Curves = Mapping[str, Sequence[Point]]
 class _Panel:
     title: str
     value: Callable[[Point, Point], float]
-    """Of a point, and of the one without compression."""
-    paper: tuple[tuple[str, float, str], ...] = ()
-    """What the paper's text says: D, the number, its words."""
+    """From a point, and the point without compression."""
+    published: tuple[tuple[str, float, str], ...] = ()
+    """Figures in the text of Gulisano (2024): D, value, label."""
     log: bool = False
     percent: bool = False
 
 
 PANELS = (
-    _Panel("throughput, rows per second (fig. 1b)", lambda at, _: at.rows_per_s, log=True),
-    _Panel("latency of a batch, seconds (fig. 1c)", lambda at, _: at.latency, log=True),
+    _Panel("throughput, rows per second (fig. 1b)", lambda point, _: point.rows_per_s, log=True),
+    _Panel("latency of a batch, seconds (fig. 1c)", lambda point, _: point.latency, log=True),
     _Panel(
         "throughput against D = ∞ (fig. 2a)",
-        lambda at, _: at.throughput,
+        lambda point, _: point.throughput,
         (("1 min", 0.85, "about −15 %, medium rate"), ("15 s", 0.6, "−40 %, high rate")),
         percent=True,
     ),
     _Panel(
         "latency against D = ∞ (fig. 2b)",
-        lambda at, _: at.latency_beside,
+        lambda point, _: point.latency_beside,
         (("15 s", 10.0, "+9×, high rate"),),
         log=True,
     ),
-    _Panel("compressions (fig. 3a)", lambda at, _: at.compressions),
-    _Panel("decompressions (fig. 3b)", lambda at, _: at.decompressions),
+    _Panel("compressions (fig. 3a)", lambda point, _: point.compressions),
+    _Panel("decompressions (fig. 3b)", lambda point, _: point.decompressions),
     _Panel(
         "bytes of state against D = ∞ (fig. 4a)",
-        lambda at, plain: at.state / plain.state,
+        lambda point, plain: point.state / plain.state,
         (("1 min", 1 / 3, "from 3 to 1 GB, medium rate"),),
         percent=True,
     ),
-    _Panel("share compressed (fig. 4b)", lambda at, _: at.share, (("1 min", 0.4, "about 40 %"),), percent=True),
-    _Panel("resident memory of the workers, MB", lambda at, _: at.memory / 1e6),
+    _Panel("share compressed (fig. 4b)", lambda point, _: point.share, (("1 min", 0.4, "about 40 %"),), percent=True),
+    _Panel("resident memory of the workers, MB", lambda point, _: point.memory / 1e6),
 )
 
 
 def draw(curves: Curves, path: Path) -> None:
     figure, axes = plt.subplots(3, 3, figsize=(13, 10), layout="constrained")
-    for panel, place in zip(PANELS, axes.flat, strict=True):
-        _panel(panel, place, curves)
+    for panel, panel_axes in zip(PANELS, axes.flat, strict=True):
+        _panel(panel, panel_axes, curves)
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.suptitle(
         "Linear Road, windows of 3 h by 1 min: what each D costs and saves", weight="bold", ha="left", x=0.01
@@ -95,19 +95,19 @@ def draw(curves: Curves, path: Path) -> None:
 
 
 def _panel(panel: _Panel, axes: Any, curves: Curves) -> None:
-    delays = [point.delay for point in max(curves.values(), key=len)]  # one of the curves has all of them
+    delays = [point.delay for point in max(curves.values(), key=len)]  # one of the curves has every D
     for ink, (name, points) in zip(INK, curves.items(), strict=False):
         values = [panel.value(point, points[0]) for point in points]
         axes.plot([delays.index(point.delay) for point in points], values, "-o", color=ink, markersize=4, label=name)
-    for delay, value, words in panel.paper:
+    for delay, value, label in panel.published:
         if delay in delays:
-            axes.plot(delays.index(delay), value, "x", color=PAPER, markersize=7)
+            axes.plot(delays.index(delay), value, "x", color=PUBLISHED, markersize=7)
             axes.annotate(
-                f"paper: {words}",
+                f"Gulisano 2024: {label}",
                 (delays.index(delay), value),
                 (-6, -3),
                 textcoords="offset points",
-                color=PAPER,
+                color=PUBLISHED,
                 fontsize=7,
                 ha="right",
             )

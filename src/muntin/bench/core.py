@@ -1,8 +1,8 @@
-"""Queries without an engine, so that a window can be timed alone.
+"""Queries without an engine, to time single windows.
 
-Both stages run in this process, over a state in memory. Tuples are delivered first, under the old watermark, and then
-the watermark comes alone. What the papers call a window's latency, or its processing time, is from there to the
-answers.
+Both stages run in this process, over a state in memory. Tuples are delivered first, under the old watermark; then the
+watermark advances without tuples. The time from there to the answers is what SPEAr and CoD call the latency or
+processing time of a window.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Core:
         self.metrics = Metrics()
 
     def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
-        """Deliver tuples. Windows over time do not close with them; those over numbered tuples may."""
+        """Deliver tuples. Time windows do not close with them; windows over numbered tuples may."""
         return self._advance(list(PaneStage(self._plan).run(tuples.to_batches())))
 
     def close(self, watermark: int) -> list[pa.RecordBatch]:
-        """What the windows say that close with a watermark."""
+        """Advance the watermark. Returns the results of the windows that it closes."""
         self._watermark = watermark
         return self._advance([])
 
@@ -67,11 +67,11 @@ class Core:
 
     @property
     def answer_seconds(self) -> float:
-        """What the last batch took from windows that close to their answers, without the state that is written."""
+        """Seconds of the last batch from closing windows to their answers, without writing the state."""
         return self.metrics.answer_nanoseconds / 1e9
 
     def scan(self, begin: int, end: int) -> pa.Table:
-        """The mean of every group in a window, from all its tuples, which are in chunks: Arrow's `group_by`."""
+        """The mean of every group in a window, by Arrow's `group_by` over the tuples in the chunks."""
         chunks = self._store().chunks(end)
         opened = [chunks.open(chunk) for chunk in chunks.overlapping(begin, end - 1)]
         tables = []
@@ -86,11 +86,11 @@ class Core:
 
     @property
     def memory(self) -> int:
-        """Bytes that a worker has in memory between batches: panes and waiting tuples, chunks of tuples, samples."""
+        """Bytes that a worker keeps in memory between batches: panes and waiting tuples, chunks, samples."""
         return self.metrics.hot_bytes + self.metrics.resident_bytes + self.metrics.get("sample_bytes")
 
     def forget(self) -> None:
-        """Remove the copies of the state on the host."""
+        """Remove the copies of the state from the host."""
         self._plan.host.forget(self._query)
 
 
@@ -120,27 +120,27 @@ def plan_of(
 
 @dataclass(frozen=True)
 class Ran:
-    """A query over a data set."""
+    """The times and results of a query over a data set."""
 
     arrivals: tuple[float, ...]
-    """Seconds that it took to take in the tuples of each slide."""
+    """Seconds to ingest the tuples of each slide."""
     windows: tuple[float, ...]
-    """Seconds from the close of each window to its answer, without those that had begun before the data."""
+    """Seconds from the close of each window to its answer, without windows that begin before the data."""
     closings: tuple[float, ...]
-    """Seconds that each took in all: to give up what no window needs, and to write the state, too."""
+    """Seconds per slide to close windows, delete what none needs, and write the state."""
     memory: int
-    """Bytes that the worker had in memory, at most."""
+    """Peak memory of the worker in bytes."""
     sample_bytes: int
     answered_from: float
-    """Bytes of tuples or of samples that the mean window was answered from."""
+    """Mean bytes of tuples or samples that a window was answered from."""
     results: Mapping[int, pa.Table]
-    """The answers by the end of the window."""
+    """The answers by window end."""
     kept: float = 1.0
-    """The share of the tuples that was not shed."""
+    """The share of the tuples that were not shed."""
 
     @classmethod
     def fastest(cls, runs: Sequence[Ran]) -> Ran:
-        """Of each slide and window the fastest run: what other programs do only ever adds to one of them."""
+        """The fastest time of each slide and window over all runs, since other programs only add time."""
         arrivals, windows, closings = (
             tuple(np.min([getattr(run, name) for run in runs], axis=0).tolist())
             for name in ("arrivals", "windows", "closings")
@@ -169,7 +169,7 @@ class Ran:
 
 
 class _Replay:
-    """A query over a data set, as far as it has got."""
+    """A query in the middle of a data set."""
 
     def __init__(self, data: DataSet, plan: Plan) -> None:
         self._core = Core(plan)
@@ -182,7 +182,7 @@ class _Replay:
         self._results: dict[int, pa.Table] = {}
 
     def step(self, end: int, tuples: pa.Table) -> None:
-        """The next slide, which ends there."""
+        """Process the tuples of the slide that ends at `end`."""
         core = self._core
         begun = perf_counter()
         core.arrive(tuples)
@@ -214,35 +214,35 @@ class _Replay:
 
 
 def replay(data: DataSet, plan: Plan) -> Ran:
-    """All windows over time of a data set, one slide after the other."""
+    """Run a query over all time windows of a data set, slide by slide."""
     return in_step(data, [plan])[0]
 
 
 def in_step(data: DataSet, plans: Sequence[Plan]) -> list[Ran]:
-    """The same for several queries, slide by slide: whatever the machine does beside them, it does to all of them."""
+    """Run several queries side by side, slide by slide, so that other load on the machine affects all of them."""
     replays = [_Replay(data, plan) for plan in plans]
     for number, (end, tuples) in enumerate(slides(data)):
-        for each in replays if number % 2 else reversed(replays):
-            each.step(end, tuples)
-    return [each.ran() for each in replays]
+        for query_replay in replays if number % 2 else reversed(replays):
+            query_replay.step(end, tuples)
+    return [query_replay.ran() for query_replay in replays]
 
 
 def fastest_in_turn(data: DataSet, plans: Sequence[Plan], rounds: int) -> list[Ran]:
-    """Several queries in turn, so that each has the processor's caches for itself, and of each the fastest times."""
-    runs: list[list[Ran]] = [[] for _ in plans]
+    """The fastest times of several queries. They run in turn, so that each has the CPU caches for itself."""
+    runs_of_plans: list[list[Ran]] = [[] for _ in plans]
     for _ in range(rounds):
-        for found, plan in zip(runs, plans, strict=True):
-            found.append(replay(data, plan))
-    return [Ran.fastest(found) for found in runs]
+        for runs, plan in zip(runs_of_plans, plans, strict=True):
+            runs.append(replay(data, plan))
+    return [Ran.fastest(runs) for runs in runs_of_plans]
 
 
 def fastest_in_step(data: DataSet, plans: Sequence[Plan], rounds: int) -> list[Ran]:
-    """Several queries that differ by little."""
-    return [Ran.fastest(found) for found in zip(*(in_step(data, plans) for _ in range(rounds)), strict=True)]
+    """The fastest times of several queries that differ by little: they run in step."""
+    return [Ran.fastest(runs) for runs in zip(*(in_step(data, plans) for _ in range(rounds)), strict=True)]
 
 
 def slides(data: DataSet) -> Iterator[tuple[int, pa.Table]]:
-    """The end of every slide, and the tuples that come before it is safe to say that none are missing."""
+    """The end of every slide, and the tuples that arrive before the watermark passes it."""
     begin = 0
     for end in range(BEGIN + data.slide, int(data.ends[-1]) + 1, data.slide):
         yield end, data.within(begin, end + data.lag)

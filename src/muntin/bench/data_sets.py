@@ -1,8 +1,8 @@
-"""The data sets of the approximate and the shed benchmark: those of SPEAr and of CoD, or made ones of their shape.
+"""The data sets of the approximate and the shed benchmark: those of SPEAr and CoD, or generated ones like them.
 
-Each is a table of `time`, `value` and, where a query is grouped, `key`, in the order of time. Where a file is missing,
-tuples are made up, with as many groups of about the same sizes. Times are stretched or squeezed until windows hold as
-many tuples as the paper says, and short files are repeated at later times.
+Each is a table of `time`, `value` and, for grouped queries, `key`, in time order. If a file is missing, tuples are
+generated with as many groups of about the same sizes. Times are scaled so that windows have as many tuples as in
+Katsipoulakis et al. (2020), *SPEAr*, and short files are repeated at later times.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from muntin.durations import describe
 from muntin.engine.map_stage import shard_of
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
-"""Beside the project."""
+"""A folder beside the project."""
 SECOND = 1_000_000
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 BEGIN = 19_680 * DAY
-"""Midnight, so that windows of any size and slide begin with the tuples."""
+"""A midnight, so that windows of any size and slide begin with the tuples."""
 TIME = pa.timestamp("us", tz="UTC")
 ARRIVALS = {
     "DEC": "dec_pkt_1_udp_830k/dec_pkt_1_udp_arrivals_us.parquet",
     "Bellcore": "bc_paug89_1m/bc_paug89_arrivals_us.parquet",
 }
-"""The times of packets; their sizes are in a file of their own."""
+"""The times of packets. Their sizes are in another file."""
 
 PACKETS_IN_WINDOW = 47_000
 TASKS_IN_HOUR = 320_000
 RIDES_IN_WINDOW = 10_000
-"""What windows hold on average, by the paper's table 1 and section 5.4."""
+"""The mean tuples of a window, from table 1 and section 5.4 of SPEAr."""
 ZIPF_IN_WINDOW, ZIPF_GROUPS, ZIPF_VARIATION = 100_000, 10_000, 0.2
-"""Tuples of a window, groups, and how much the values of one group vary: the deviation by the mean."""
+"""Tuples of a window, groups, and the coefficient of variation of the values of one group."""
 WORKERS = 4
-"""SPEAr divides the routes among so many; a budget is that of one."""
+"""SPEAr divides the routes among this many workers. A budget is that of one worker."""
 MIX = 40_000
-"""The mix of packets changes after so many, which is a little less than a window."""
+"""The mix of packet sizes changes after this many packets, a little less than a window."""
 NEIGHBOURS = 500
-"""So many neighbouring packets of the real ones are a mix that sizes are drawn from."""
+"""Sizes are drawn from this many neighbouring packets of the real ones."""
 CLASSES = {0: 0.8125, 1: 0.0360, 2: 0.1487, 3: 0.0028}
-"""Google's scheduling classes, and the share of tasks that are of each."""
+"""Google's scheduling classes, and the share of tasks in each."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class DataSet:
     slide: int
     """Microseconds."""
     made: bool
-    """Whether the tuples are made up."""
+    """Whether the tuples are generated."""
     groups: tuple[int, ...] | None = None
-    """The keys, where a query may know them beforehand."""
+    """The keys, if a query may know them in advance."""
 
     @property
     def title(self) -> str:
@@ -79,17 +79,17 @@ class DataSet:
 
     @property
     def ends(self) -> Int64Array:
-        """Of the windows that have all their tuples, and a few others behind them."""
+        """The ends of the windows that have all their tuples, and a few later ones."""
         return np.arange(BEGIN + self.size, int(self.times[-1]) - self.lag, self.slide)
 
     @property
     def lag(self) -> int:
-        """How far behind the latest tuple windows close."""
+        """How far windows close behind the latest tuple."""
         return self.slide // 10
 
     @property
     def apart(self) -> slice:
-        """Of its windows, those that have no tuple in common: what chance does to others is not independent."""
+        """Selects windows without common tuples, whose errors are independent."""
         return slice(None, None, self.size // self.slide)
 
     @property
@@ -97,7 +97,7 @@ class DataSet:
         return fmean(len(self.within(end - self.size, end)) for end in self.ends.tolist())
 
     def within(self, start: int, end: int) -> pa.Table:
-        """The tuples of some time."""
+        """The tuples from `start` to before `end`."""
         first, last = np.searchsorted(self.times, [start, end])
         return self.tuples.slice(first, last - first)
 
@@ -114,9 +114,9 @@ def _table(times: Array, values: Array, keys: Array | pa.Array | None = None) ->
 def packets(name: str, count: int) -> DataSet:
     """DEC: the sizes of packets, in windows of 45 seconds by 15. `name` is "DEC", "Bellcore" or "even".
 
-    The first two are traces. Even ones are always made, with exactly as many packets in every window.
+    The first two are traces. Even packets are always generated: every window has exactly as many.
     """
-    rng = np.random.default_rng(list(name.encode()))  # each has its own, also where all are made
+    rng = np.random.default_rng(list(name.encode()))  # another seed per name, so that generated sets differ
     size, slide = 45 * SECOND, 15 * SECOND
     made = name not in ARRIVALS or not (FOLDER / ARRIVALS[name]).exists()
     if made:
@@ -129,7 +129,7 @@ def packets(name: str, count: int) -> DataSet:
 
 
 def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
-    """Drawn from the real ones, a stretch of them at a time: windows differ, as they do in traffic."""
+    """Sizes drawn from neighbouring real packets, so that windows differ as in real traffic."""
     path = FOLDER / "bc_paug89_1m" / "BC-pAug89-first10k_time_size.TL.gz"
     if path.exists():
         with gzip.open(path, "rt") as lines:
@@ -141,7 +141,7 @@ def _sizes(count: int, rng: np.random.Generator) -> Int64Array:
 
 
 def _made_sizes(count: int, rng: np.random.Generator) -> Int64Array:
-    """Ethernet frames of 1989: small ones, and pages of a file server, of which there are more now and then."""
+    """Ethernet frames of 1989: small ones, and pages of a file server at a varying rate."""
     large = 0.28 + 0.12 * np.sin(np.arange(count) / 700)
     small = rng.choice([66, 74, 142, 150, 162, 174], count, p=[0.1, 0.1, 0.1, 0.1, 0.33, 0.27])
     other = rng.choice([1090, 1518], count, p=[0.86, 0.14])
@@ -167,36 +167,36 @@ def tasks(count: int) -> DataSet:
 
 
 def rides(name: str, count: int, workers: int = WORKERS) -> DataSet:
-    """DEBS: the fare of taxi rides by route, in windows of half an hour by a quarter; `name` is "DEBS" or "NYC".
+    """DEBS: the fare of taxi rides by route, in windows of 30 minutes by 15. `name` is "DEBS" or "NYC".
 
-    The routes are those that one of so many workers has.
+    The routes are those of one of `workers` workers.
     """
-    found = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
-    if found is None:
+    real_rides = {"DEBS": _debs_rides, "NYC": _nyc_rides}[name]()
+    if real_rides is None:
         rng = np.random.default_rng(list(name.encode()))
-        # About half as many routes as rides, of which most occur once or twice.
+        # About half as many routes as rides. Most occur once or twice.
         routes, fares = _skewed(10_000, 10_000, rng), np.round(rng.lognormal(2.3, 0.6, 10_000), 1)
         tuples = _table(np.sort(rng.integers(0, 3240 * SECOND, 10_000)), fares, pa.array(routes))
     else:
-        tuples = found
+        tuples = real_rides
     tuples = _repeated(tuples, len(tuples) * 30 * MINUTE // RIDES_IN_WINDOW, count)
-    return DataSet(f"{name} rides", _of_one_worker(tuples, workers), 30 * MINUTE, 15 * MINUTE, made=found is None)
+    return DataSet(f"{name} rides", _of_one_worker(tuples, workers), 30 * MINUTE, 15 * MINUTE, made=real_rides is None)
 
 
 def _debs_rides() -> pa.Table | None:
-    """A route is from one cell of 500 metres to another, as in the challenge."""
+    """A route leads from one cell of 500 metres to another, as in the DEBS 2015 challenge."""
     path = FOLDER / "debs2015_10k" / "sorted_data_first10004.csv.gz"
     if not path.exists():
         return None
     rows = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
-    longitude, latitude = (np.stack([rows[f"f{i}"].to_numpy() for i in at]) for at in ((6, 8), (7, 9)))
+    longitude, latitude = (np.stack([rows[f"f{i}"].to_numpy() for i in fields]) for fields in ((6, 8), (7, 9)))
     east = np.floor((longitude + 74.913585) / 0.005986).astype(np.int64)
     south = np.floor((41.474937 - latitude) / 0.004491556).astype(np.int64)
-    inside = ((east >= 0) & (east < 300) & (south >= 0) & (south < 300)).all(axis=0)
+    in_area = ((east >= 0) & (east < 300) & (south >= 0) & (south < 300)).all(axis=0)
     cell = 300 * east + south
-    keys = (cell[0] * 90_000 + cell[1])[inside]
-    times = np.asarray(rows["f3"].cast(pa.timestamp("us")).cast(pa.int64()))[inside]
-    return _table(times, rows["f11"].to_numpy()[inside], pa.array(keys))
+    keys = (cell[0] * 90_000 + cell[1])[in_area]
+    times = np.asarray(rows["f3"].cast(pa.timestamp("us")).cast(pa.int64()))[in_area]
+    return _table(times, rows["f11"].to_numpy()[in_area], pa.array(keys))
 
 
 def _nyc_rides() -> pa.Table | None:
@@ -232,9 +232,9 @@ def flights(count: int) -> DataSet:
 
 
 def zipf(count: int) -> DataSet:
-    """Made rides at the full size of CoD's DEBS: 100,000 to a window, thousands of routes, of which most are rare.
+    """Generated rides in the size of CoD's DEBS data: 100,000 per window, on thousands of mostly rare routes.
 
-    The fares of a route differ by about a fifth. Windows are of half an hour by ten minutes, as in the paper.
+    The fares of a route vary by about a fifth. Windows are 30 minutes by 10, as in Katsipoulakis et al. (2018), *CoD*.
     """
     rng = np.random.default_rng(6)
     keys = zipf_keys(count, rng)
@@ -245,28 +245,28 @@ def zipf(count: int) -> DataSet:
 
 
 def zipf_keys(count: int, rng: np.random.Generator) -> Int64Array:
-    """The routes of made rides: the second is half as frequent as the first, the third a third, and so on."""
+    """The routes of generated rides: route n is 1/n times as frequent as the first."""
     share = 1 / np.arange(1.0, ZIPF_GROUPS + 1)
     return rng.choice(ZIPF_GROUPS, count, p=share / share.sum())
 
 
 def _skewed(count: int, groups: int, rng: np.random.Generator) -> Int64Array:
-    """Groups of which the first have the most, as routes do: the most frequent has a few per mille."""
+    """Groups as skewed as routes: the most frequent one has a few per mille."""
     share = 1 / (np.arange(groups) + groups / 25) ** 1.1
     return rng.choice(groups, count, p=share / share.sum())
 
 
 def _repeated(tuples: pa.Table, within: int, count: int) -> pa.Table:
-    """So many tuples: all of these within some time, and then again and again."""
+    """Repeat the tuples, scaled to `within` microseconds, until there are `count`."""
     times = np.asarray(tuples["time"].cast(pa.int64()))
     times = ((times - times[0]) * (within / (times[-1] - times[0] + 1))).astype(np.int64)
     rounds = -(-count // len(tuples))
-    later = np.concatenate([BEGIN + i * within + times for i in range(rounds)])
-    repeated = pa.concat_tables([tuples] * rounds).set_column(0, "time", pa.array(later).cast(TIME))
+    repeated_times = np.concatenate([BEGIN + i * within + times for i in range(rounds)])
+    repeated = pa.concat_tables([tuples] * rounds).set_column(0, "time", pa.array(repeated_times).cast(TIME))
     return repeated.slice(0, count).combine_chunks()
 
 
 def _of_one_worker(tuples: pa.Table, workers: int) -> pa.Table:
-    """The routes that one of the workers has."""
+    """The tuples of one worker's routes."""
     shard = shard_of([tuples["key"].combine_chunks()], len(tuples), workers)
     return tuples.filter(pa.array(shard == 0)).combine_chunks()

@@ -1,8 +1,8 @@
-"""Linear Road: position reports as the benchmark's generator makes them, and the query of paper 000 over them.
+"""Linear Road: position reports like those of the benchmark's generator, and the query of Gulisano (2024) over them.
 
-Arasu et al., "Linear Road: A Stream Data Management Benchmark", VLDB 2004. Speeds, lanes, entries and the length of
-trips are as in real records of the first five minutes on one expressway. Three hours of it are ten million reports
-here, and their rate grows from a dozen to 1,600 a second.
+The benchmark is that of Arasu et al., *Linear Road: A Stream Data Management Benchmark* (VLDB 2004). Speeds, lanes,
+entries and lengths of trips follow the benchmark's records of the first five minutes on one expressway. Three hours are
+ten million reports here, and their rate grows from 12 to 1,600 per second.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from muntin import windows as W
 from muntin.arrays import Array
 
 EPOCH = 1_700_006_400_000_000
-"""Where the first second is, in microseconds: the beginning of a day."""
+"""The time of second 0, in microseconds: a midnight."""
 SECOND = 1_000_000
 INTERVAL = 30
 """Seconds between two reports of a vehicle."""
 SPAN = 3 * 3600
-"""Seconds of the benchmark."""
+"""The length of the benchmark, in seconds."""
 SEGMENT = 5280
-"""Feet of a segment."""
+"""The length of a segment, in feet."""
 SEGMENTS = 100
 FEET = 44
-"""What a vehicle covers between two reports, at one mile per hour."""
+"""Feet that a vehicle covers between two reports, at one mile per hour."""
 LONGEST = 74
-"""Reports of the longest trip: 37 minutes. The others are spread evenly below it."""
+"""Reports of the longest trip, which takes 37 minutes. Lengths are uniform up to it."""
 TOP_SPEED = 75
 
 SCHEMA = "time timestamp, vehicle int, speed int, xway int, lane int, dir int, seg int, pos int"
@@ -46,43 +46,43 @@ ARROW_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Road:
-    """Expressways and their traffic."""
+    """The parameters of expressways and their traffic."""
 
     xways: int = 1
     seconds: int = SPAN
     joins: tuple[float, float] = (10.0, 46.0)
-    """Vehicles that join each expressway per second, in the beginning and after three hours."""
+    """Vehicles that join each expressway per second, at the start and after three hours."""
     stopping: float = 0.001
-    """How probable it is that a moving vehicle has stopped by its next report."""
+    """The probability that a moving vehicle has stopped by its next report."""
     staying: float = 0.75
-    """How probable it is that a vehicle that stands still does so at its next report."""
+    """The probability that a stopped vehicle is still stopped at its next report."""
     seed: int = 0
 
 
 @dataclass
 class _Traffic:
-    """The vehicles on the road, one value of each array per vehicle."""
+    """The vehicles on the road: each array has one value per vehicle."""
 
     vehicle: Array
     second: Array
-    """Of the interval, at which it reports."""
+    """The second of the interval in which it reports."""
     xway: Array
     dir: Array
     lane: Array
     pos: Array
     speed: Array
     cruise: Array
-    """Its own speed, once it is on its way."""
+    """Its speed at full pace."""
     done: Array
     """Reports so far."""
     trip: Array
-    """Reports in all."""
+    """Reports of the whole trip."""
 
     def __len__(self) -> int:
         return len(self.vehicle)
 
-    def only(self, which: Array) -> _Traffic:
-        return _Traffic(**{name: column[which] for name, column in vars(self).items()})
+    def only(self, vehicles: Array) -> _Traffic:
+        return _Traffic(**{name: column[vehicles] for name, column in vars(self).items()})
 
     def and_also(self, other: _Traffic) -> _Traffic:
         theirs = vars(other)
@@ -90,36 +90,36 @@ class _Traffic:
 
 
 def reports(road: Road, stretch: int = 60) -> Iterator[pa.Table]:
-    """The reports in the order of their time, a table for every `stretch` seconds, which are whole intervals.
+    """The reports in time order, one table per `stretch` seconds, a multiple of the interval.
 
-    How long the stretches are makes no difference to the reports.
+    The reports do not depend on `stretch`.
     """
     if stretch < INTERVAL or stretch % INTERVAL:
         raise ValueError(f"stretch must be a multiple of {INTERVAL} seconds, got {stretch}")
     rng = np.random.default_rng(road.seed)
     traffic = _joining(road, rng, 0, 0).only(np.arange(0))
     vehicles = 0
-    found = []
+    tables = []
     for begin in range(0, road.seconds, INTERVAL):
         joining = _joining(road, rng, begin, vehicles)
         vehicles += len(joining)
         traffic = traffic.and_also(joining)
         _drive(road, rng, traffic)
-        found.append(_reported(traffic, begin, road.seconds))
+        tables.append(_reported(traffic, begin, road.seconds))
         traffic = traffic.only(traffic.done < traffic.trip)
         end = begin + INTERVAL
         if end % stretch == 0 or end >= road.seconds:
-            yield pa.concat_tables(found).combine_chunks()
-            found = []
+            yield pa.concat_tables(tables).combine_chunks()
+            tables = []
 
 
 def _joining(road: Road, rng: np.random.Generator, begin: int, number: int) -> _Traffic:
-    """The vehicles that join in one interval, on their ramps; `number` have joined before."""
+    """The vehicles that join in one interval, on their ramps. `number` vehicles have joined before."""
     first, last = road.joins
     per_second = first + (last - first) * begin / SPAN
     count = int(rng.poisson(per_second * INTERVAL * road.xways))
     trip = rng.integers(1, LONGEST + 1, count)
-    # An entry and an exit anywhere: the earlier of two places, with the longest way behind it still on the road.
+    # The entry is the earlier of two uniform positions, limited so that the longest way from it stays on the road.
     room = SEGMENTS - trip * FEET * TOP_SPEED / SEGMENT - 1
     entry = np.floor((1 - np.sqrt(rng.random(count))) * room) * SEGMENT + rng.integers(230, 600, count)
     backwards = rng.integers(0, 2, count)
@@ -138,7 +138,7 @@ def _joining(road: Road, rng: np.random.Generator, begin: int, number: int) -> _
 
 
 def _drive(road: Road, rng: np.random.Generator, traffic: _Traffic) -> None:
-    """On to the next report of each vehicle. The first is on the ramp, and the second is not at full speed yet."""
+    """Advance each vehicle to its next report. The first is on the ramp, the second not yet at full speed."""
     count = len(traffic)
     on_the_way = traffic.done > 0
     standing = rng.random(count) < np.where(traffic.speed == 0, road.staying, road.stopping)
@@ -156,7 +156,7 @@ def _drive(road: Road, rng: np.random.Generator, traffic: _Traffic) -> None:
 
 
 def _reported(traffic: _Traffic, begin: int, seconds: int) -> pa.Table:
-    """One report of every vehicle, by its second."""
+    """One report of every vehicle, ordered by second."""
     order = np.argsort(traffic.second, kind="stable")
     order = order[traffic.second[order] < seconds - begin]
     columns = {
@@ -179,12 +179,12 @@ WATERMARK = "1 minute"
 
 
 def stops_of_windows(frame: DataFrame, size: str = SIZE, advance: str = ADVANCE) -> muntin.Query:
-    """The paper's query as the paper runs it: the tuples of each window are kept, and handed to a function."""
+    """The query of Gulisano (2024) as published: a function over the stored tuples of each window."""
     return _over(frame, size, advance).apply(count_stops, "stops long", columns=["speed"])
 
 
 def stops_by_panes(frame: DataFrame, size: str = SIZE, advance: str = ADVANCE) -> muntin.Query:
-    """The same from partial results: no tuples are kept."""
+    """The same query from partial results, without stored tuples."""
     return _over(frame, size, advance).agg(stops=STOPS)
 
 
@@ -193,20 +193,20 @@ def _over(frame: DataFrame, size: str, advance: str) -> muntin.Query:
 
 
 def count_stops(reports: pa.Table) -> pa.Table:
-    """A stop is a run of reports without speed, between others or at either end."""
+    """Count the stops. A stop is a run of reports with speed 0."""
     zero = reports.column("speed").to_numpy() == 0
     stops = np.count_nonzero(zero[1:] > zero[:-1]) + zero[0]
     return pa.table({"stops": pa.array([int(stops)], pa.int64())})
 
 
 def lift_stops(speed: Array) -> tuple[Array, Array, Array]:
-    """How many stops there are; whether the first report is one of a stop, and whether the last is."""
+    """The state of a stretch: its stops, and whether its first and its last report belong to one."""
     zero = speed == 0
     return zero.astype(np.int32), zero, zero
 
 
 def combine_stops(left: tuple[Array, Array, Array], right: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-    """A stop that goes on from the left to the right counts once."""
+    """A stop that spans both stretches counts once."""
     return left[0] + right[0] - (left[2] & right[1]), left[1], right[2]
 
 

@@ -1,8 +1,9 @@
-"""Workers for windows, active and agnostic: results/s, window latency, skew, bytes (sliding windows, figures 11 to 16).
+"""Workers for windows, active and agnostic: results/s, latency, skew, bytes (Mencagli 2018, figures 11 to 16).
 
-The query is the paper's: a polynomial is fitted to every window of a stream of quotes, all of one key. The latency of a
-window, T_calc in the paper, is the mean time of one call of that function; results carry it, as it runs in processes of
-Spark's. The first batches, in which windows fill up, do not count.
+The query is that of Mencagli et al. (2018), *Harnessing Sliding-Window Execution Semantics for Parallel Stream
+Processing*: a polynomial is fitted to every window of a stream of quotes of one key. The latency of a window, T_calc,
+is the mean time of one call of that function. The function runs in Spark's processes, so the results carry its time.
+The first batches, in which windows fill up, do not count.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 RATE = 200_000
 COMPARED: tuple[Model, ...] = ("active", "agnostic")
 TWO = 2
-"""As many workers as the targets are for."""
+"""The number of workers of the targets."""
 STEP = 25
-"""Milliseconds that windows slide by where the rate changes."""
+"""Milliseconds that windows slide by when the rate varies."""
 BURST = SECOND // 2
-"""Microseconds of a window whose sizes are skewed."""
+"""Microseconds of a window in the runs with skewed sizes."""
 FIT = Fit((1, 2, 3, 4))
-"""Takes about as long as the paper's, where 14 workers did 100 windows of 200,000 quotes a second."""
+"""As expensive as the function of Mencagli (2018): there, 14 workers did 100 windows of 200,000 quotes per second."""
 SHORT = Fit((2,))
-"""Where it is not the workers that count."""
+"""A cheap fit, for runs that do not measure the workers."""
 LONG = Fit(tuple(range(1, 19)))
-"""Where windows do not overlap, and a quote is sent for one fit and not for a hundred: that should cost little beside
-it, as it does where windows slide."""
+"""An expensive fit for windows without overlap. There, a quote is sent for one fit, not for a hundred; the cost of
+sending should stay small next to the fit, as with sliding windows."""
 SPREAD, SEED = 2.0, 0
-"""Of heavy-tailed windows."""
+"""The parameters of heavy-tailed windows."""
 CALLS = 20
-"""Of the function alone."""
+"""Calls of the function alone."""
 KEYS, HOT = 16, 0.8
-"""Keys where one is hot, and its share."""
+"""The number of keys when one is hot, and the share of the hot key."""
 
 
 @dataclass(frozen=True)
@@ -75,30 +76,30 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it to run."""
+    """The size of the run."""
 
     rate: int
-    """Quotes a second."""
+    """Quotes per second."""
     rounds: int
-    """Runs in turn, where there is a target."""
+    """How often runs with a target are repeated in turn."""
     sliding: tuple[Sliding, ...]
-    """The first is that of the targets."""
+    """The targets apply to the first."""
     workers: tuple[int, ...]
-    """Besides one and two."""
+    """Numbers of workers besides one and two."""
     chunks: tuple[int, ...]
-    """Tuples."""
+    """Tuples of a chunk."""
     rates: tuple[int, ...]
-    """In quotes a second."""
+    """Quotes per second."""
     by_tuple: tuple[tuple[int, int], ...]
-    """Seconds, and every how many tuples."""
+    """Sizes in seconds, and slides in tuples."""
     length: float
-    """Seconds of quotes in a batch of the other parts."""
+    """Seconds of quotes in a batch of all other parts."""
     skewed: int
-    """Windows of a batch."""
+    """Windows of a batch with skewed sizes."""
     mean: int
-    """Quotes of the mean one of them."""
+    """Mean quotes of such a window."""
     tailed: int
-    """Batches of heavy-tailed windows: of few, chance decides how well they are dealt."""
+    """Batches of heavy-tailed windows. With few, the balance of the workers depends on luck."""
 
 
 FULL = Scale(
@@ -151,9 +152,9 @@ class _Bench:
         scale = self._scale
         others = len(scale.sliding) - 1
         of_models = len(COMPARED) * (TWO * (scale.rounds + others) + len(scale.workers) * len(scale.sliding))
-        rest = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + TWO * (scale.rounds + 1) + 6 + 2
-        self._running.steps(2 + of_models + rest)
-        # The batch that closes the last windows has no rows, and so would not count.
+        other_runs = len(scale.chunks) + len(scale.rates) + len(scale.by_tuple) + TWO * (scale.rounds + 1) + 6 + 2
+        self._running.steps(2 + of_models + other_runs)
+        # The batch that closes the last windows would have no rows, and so would not count.
         self._running.spark.conf.set(NO_DATA_BATCHES, "false")
         try:
             self._warm_up()
@@ -186,40 +187,40 @@ class _Bench:
             return measure(self._running, folder, setting, warm_up)
 
     def _alone(self) -> Record:
-        """What two cores are worth to the function: about what two workers can gain."""
+        """The speedup of the function on two cores, which limits that of two workers."""
         with self._running.step("the function alone"):
             # In turn, so that neither has the quieter machine.
             rates = [calls_per_second(FIT, self._scale.rate, CALLS, count) for count in (1, TWO, 1, TWO)]
         return records_of.of_function(max(rates[0::2]), max(rates[1::2]))
 
     def _models(self) -> list[Record]:
-        """Figure 11, with one and two workers in turn where there is a target."""
+        """Figure 11, with one and two workers in turn for the targets."""
         scale, records = self._scale, []
-        for over in scale.sliding:
-            folder = self._files(data.even(scale.rate, _lengths(over.size, over.length)))
+        for sliding in scale.sliding:
+            folder = self._files(data.even(scale.rate, _lengths(sliding.size, sliding.length)))
             runs: dict[tuple[Model, int], Run] = {}
-            aimed = over is scale.sliding[0]
+            aimed = sliding is scale.sliding[0]
             for workers in [1, TWO] * (scale.rounds if aimed else 1) + list(scale.workers):
                 for model in COMPARED:
-                    what = f"{over.title}: {model}, {workers} worker{'s' * (workers > 1)}"
-                    found = self._run(what, folder, Setting(over.window, model, workers, compute=over.fit))
-                    runs[model, workers] = runs.get((model, workers), Run()) + found
-            self._picture.models[over.title] = runs
-            records += records_of.of_models(over.title, runs, 1000 / over.slide, aimed)
+                    what = f"{sliding.title}: {model}, {workers} worker{'s' * (workers > 1)}"
+                    run = self._run(what, folder, Setting(sliding.window, model, workers, compute=sliding.fit))
+                    runs[model, workers] = runs.get((model, workers), Run()) + run
+            self._picture.models[sliding.title] = runs
+            records += records_of.of_models(sliding.title, runs, 1000 / sliding.slide, aimed)
         return records
 
     def _chunks(self) -> list[Record]:
         """Figures 12 and 13."""
-        scale, over = self._scale, self._scale.sliding[0]
-        folder = self._files(data.even(scale.rate, _lengths(over.size, over.length)))
+        scale, sliding = self._scale, self._scale.sliding[0]
+        folder = self._files(data.even(scale.rate, _lengths(sliding.size, sliding.length)))
         runs = {}
         for tuples in scale.chunks:
-            what = f"{over.title}: chunks of {tuples:,} tuples" if tuples else f"{over.title}: chunks as they are"
+            what = f"{sliding.title}: chunks of {tuples:,} tuples" if tuples else f"{sliding.title}: automatic chunks"
             chunk = tuples * SECOND // scale.rate if tuples else None
-            setting = Setting(over.window, compute=SHORT, chunk=chunk)
+            setting = Setting(sliding.window, compute=SHORT, chunk=chunk)
             runs[tuples] = self._run(what, folder, setting)
         self._picture.chunks = runs
-        return records_of.of_chunks(over.title, runs, over.slide * scale.rate // 1000)
+        return records_of.of_chunks(sliding.title, runs, sliding.slide * scale.rate // 1000)
 
     def _rates(self) -> list[Record]:
         """Figure 14."""
@@ -232,7 +233,7 @@ class _Bench:
         return records_of.of_rates(f"1 s by {STEP} ms", runs, 1000 / STEP)
 
     def _by_tuple(self) -> list[Record]:
-        """Figures 15 and 16. These windows are settled with the batch that completes them."""
+        """Figures 15 and 16. These windows are finalized by the batch that completes them."""
         scale, runs = self._scale, {}
         for size, every in scale.by_tuple:
             folder = self._files(data.even(scale.rate, [size, scale.length]))
@@ -242,9 +243,9 @@ class _Bench:
         return records_of.of_tuples(runs, scale.rate)
 
     def _skew(self) -> list[Record]:
-        """Windows that are dealt badly, and windows that are dealt by chance.
+        """Windows of skewed sizes: periodic, which unbalances active workers, and heavy-tailed, which is random.
 
-        There is no target for the latter: chance says how much is to be gained, and the record tells how much that is.
+        The random ones have no target: the record states how much better balance could gain.
         """
         scale, records = self._scale, []
         periodic = data.periodic(4 * scale.skewed, scale.mean, TWO, 10)
@@ -254,42 +255,49 @@ class _Bench:
             ("heavy-tailed windows", tailed, 1),
         )
         for title, sizes, rounds in cases:
-            of_batches = [sizes[at : at + scale.skewed].tolist() for at in range(0, len(sizes), scale.skewed)]
-            folder = self._files(data.bursts(of_batches, BURST))
+            sizes_of_batches = [
+                sizes[first : first + scale.skewed].tolist() for first in range(0, len(sizes), scale.skewed)
+            ]
+            folder = self._files(data.bursts(sizes_of_batches, BURST))
             runs: dict[Model, Run] = {}
             for _ in range(rounds):
                 for model in COMPARED:
                     setting = Setting(W.tumbling(f"{BURST} microseconds"), model, TWO, compute=LONG)
                     runs[model] = runs.get(model, Run()) + self._run(f"{title}: {model}", folder, setting)
             self._picture.skewed[title] = runs
-            # A batch answers the windows of the one before it, but for the last, which that one's watermark left open.
-            closing = [sizes[at - 1 : at + scale.skewed - 1].tolist() for at in range(0, len(sizes), scale.skewed)]
+            # A batch closes the last window of the batch before the previous one, which was still open, and all but the
+            # last of the previous one.
+            closing = [
+                sizes[first - 1 : first + scale.skewed - 1].tolist() for first in range(0, len(sizes), scale.skewed)
+            ]
             records.append(records_of.of_skew(title, runs, closing[1:-1], aimed=sizes is periodic))
         return records
 
     def _bytes(self) -> list[Record]:
-        """Whole windows and partial results, by how windows are dealt; of a function that takes no time."""
-        over = self._scale.sliding[0]
-        overlap = over.size * 1000 // over.slide
+        """Bytes of window functions and of partial results, by worker model, with a function that takes no time."""
+        sliding = self._scale.sliding[0]
+        overlap = sliding.size * 1000 // sliding.slide
         workers = 4
         records = []
-        # All workers had their turn, as often as any other.
-        folder = self._files(data.even(self._scale.rate, [over.size, workers * over.size, workers * over.size]))
+        # In each batch, every worker gets equally many windows.
+        folder = self._files(
+            data.even(self._scale.rate, [sliding.size, workers * sliding.size, workers * sliding.size])
+        )
         for compute in ("last", "mean"):
-            wishes: Sequence[tuple[Model, int | None]] = (("active", 1), ("active", overlap), ("agnostic", None))
+            settings: Sequence[tuple[Model, int | None]] = (("active", 1), ("active", overlap), ("agnostic", None))
             runs = {}
-            for model, batch in wishes:
-                setting = Setting(over.window, model, workers, batch, compute)
-                told = f"{model}, {batch} at a time" if batch else model
-                runs[told] = self._run(f"bytes, {compute}: {told}", folder, setting)
-            kind = "whole windows" if compute == "last" else "partial results"
+            for model, batch in settings:
+                setting = Setting(sliding.window, model, workers, batch, compute)
+                name = f"{model}, {batch} at a time" if batch else model
+                runs[name] = self._run(f"bytes, {compute}: {name}", folder, setting)
+            kind = "window functions" if compute == "last" else "partial results"
             self._picture.sent[kind] = runs
-            records += records_of.of_bytes(f"{over.title}, {workers} workers, {kind}", runs)
+            records += records_of.of_bytes(f"{sliding.title}, {workers} workers, {kind}", runs)
         return records
 
     def _hot_key(self) -> list[Record]:
         scale = self._scale
-        # Of short batches, most of the time would be what any batch costs.
+        # In short batches, the fixed cost of a batch would dominate.
         folder = self._files(data.hot_key(scale.rate, _lengths(1, 4 * scale.length), KEYS, HOT))
         window = W.sliding("1 second", f"{2 * STEP} milliseconds")
         keyed = self._run("one hot key: keyed", folder, Setting(window, None, compute=FIT, by_key=True))
@@ -299,5 +307,5 @@ class _Bench:
 
 
 def _lengths(size: float, length: float) -> list[float]:
-    """Seconds of a batch that fills the windows, of one that answers those that it filled, and of one that counts."""
+    """Seconds of three batches: one that fills the windows, one that answers these, and one that counts."""
     return [size, length, length]

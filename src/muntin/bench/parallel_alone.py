@@ -1,7 +1,7 @@
-"""What two cores are worth to the function itself, without Spark and without Muntin.
+"""The speedup of the function itself on two cores, without Spark and without Muntin.
 
-Cores share memory and caches, and on a hired machine perhaps more: two calls at once may each take longer than
-one alone. What worker models gain is to be seen beside that.
+Cores share memory and caches, and on virtual machines perhaps more. So two calls at once may each take longer than one
+alone. Compare the gain of worker models with this.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from muntin.spark.memory import keep_freed_memory
 
 
 def calls_per_second(fit: Fit, tuples: int, calls: int, processes: int) -> float:
-    """Of so many processes at once, each of which makes so many calls over a window of its own."""
+    """Calls per second of `processes` processes together. Each makes `calls` calls over its own window."""
     with _one_thread_each(), ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for count in (1, calls):  # first they are started, and warm
+        for count in (1, calls):  # the first round starts the processes and warms them up
             rates = [pool.submit(_call, fit, tuples, count) for _ in range(processes)]
             total = sum(rate.result() for rate in rates)
     return total
@@ -32,7 +32,7 @@ _THREADS = "OMP_NUM_THREADS"
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """For the processes that are started meanwhile: so Spark starts its Python workers."""
+    """Limit processes started meanwhile to one thread, as Spark does for its Python workers."""
     before = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"
     try:

@@ -1,6 +1,6 @@
-"""Chunks of another length than Muntin's own choice, which only a benchmark wants.
+"""Chunks of a fixed length instead of Muntin's choice, for benchmarks only.
 
-The plan travels to the workers with its class, so that a plan which says otherwise is all that it takes.
+The plan is pickled with its class, so a subclass of the plan is enough to change the length on the workers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muntin.query import Query
 
 @dataclass(frozen=True)
 class StaticPlan(Plan):
-    """A plan with chunks of a fixed length, which need not go into windows a whole number of times."""
+    """A plan with chunks of a fixed length, which need not divide the windows evenly."""
 
     static_length: int = 0
 
@@ -37,7 +37,7 @@ def static_plan(plan: Plan, length: int) -> Plan:
 
 
 def with_static_chunks(query: Query, length: int) -> Query:
-    """The same query with chunks of so many microseconds."""
+    """The query with chunks of `length` microseconds."""
     return StaticQuery(**_fields(query), static_length=length)
 
 

@@ -1,4 +1,4 @@
-"""Quotes for the parallel benchmark: one key or a few, at an even rate or in bursts, as files of batches."""
+"""Quotes for the parallel benchmark: of one key or a few, at an even rate or in bursts, in batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.bench.steady import EPOCH
 
 
 def quotes(times: Int64Array, seed: int, keys: Int64Array | None = None) -> pa.Table:
-    """Prices that swing, with noise on them."""
+    """Quotes at the given times, with oscillating and noisy prices."""
     rng = np.random.default_rng(seed)
     seconds = (times - EPOCH) / SECOND
     prices = 100 + 0.5 * np.sin(seconds * 2.1) + 0.1 * np.sin(seconds * 20.3) + rng.normal(0, 0.02, len(times))
@@ -22,9 +22,9 @@ def quotes(times: Int64Array, seed: int, keys: Int64Array | None = None) -> pa.T
 
 
 def even(rate: int, lengths: Sequence[float]) -> Iterable[pa.Table]:
-    """A stream of so many quotes a second, in batches of so many seconds.
+    """A stream of `rate` quotes per second, in batches of `lengths` seconds.
 
-    They are evenly spaced, so that chunks of a number of tuples are chunks of a length of time.
+    Quotes are evenly spaced, so that a chunk of a number of tuples covers a fixed length of time.
     """
     begin = 0
     for batch, length in enumerate(lengths):
@@ -34,7 +34,7 @@ def even(rate: int, lengths: Sequence[float]) -> Iterable[pa.Table]:
 
 
 def bursts(sizes: Sequence[Sequence[int]], length: int) -> Iterable[pa.Table]:
-    """Batches of windows of `length` microseconds, one after the other, each with so many quotes."""
+    """Batches of consecutive windows of `length` microseconds. `sizes` are the quotes of each window, per batch."""
     begin = EPOCH
     for batch, of_windows in enumerate(sizes):
         times = []
@@ -45,19 +45,19 @@ def bursts(sizes: Sequence[Sequence[int]], length: int) -> Iterable[pa.Table]:
 
 
 def heavy_tailed(windows: int, mean: int, spread: float, seed: int) -> Int64Array:
-    """How many quotes the windows have: lognormal, as bursts at the open of a market are, around a mean."""
+    """Lognormal window sizes with the given mean, as in bursts at the opening of a market."""
     drawn: Float64Array = np.random.default_rng(seed).lognormal(0, spread, windows)
     return np.asarray(np.maximum(drawn * mean / drawn.mean(), 10), dtype=np.int64)
 
 
 def periodic(windows: int, mean: int, period: int, times: int) -> Int64Array:
-    """Every so many-th window is so many times larger than the others."""
+    """Window sizes where every `period`-th window is `times` times as large as the others."""
     shape = np.where(np.arange(windows) % period == 0, float(times), 1.0)
     return np.asarray(shape * mean / shape.mean(), dtype=np.int64)
 
 
 def hot_key(rate: int, lengths: Sequence[float], keys: int, share: float) -> Iterable[pa.Table]:
-    """An even stream of many keys, of which the first has such a share of the quotes."""
+    """An even stream of many keys. The first key has `share` of the quotes."""
     begin = 0
     for batch, length in enumerate(lengths):
         end = begin + round(rate * length)

@@ -1,4 +1,4 @@
-"""The picture of the parallel benchmark: after the paper's figures 11 to 16, with skew and batches of windows."""
+"""The chart of the parallel benchmark: figures 11 to 16 of Mencagli et al. (2018), with skew and window batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKS = "os^D"
 
 @dataclass
 class Picture:
-    """What is drawn, panel by panel."""
+    """The data of the chart, panel by panel."""
 
     models: dict[str, dict[tuple[Model, int], Run]] = field(default_factory=dict)
     chunks: dict[int, Run] = field(default_factory=dict)
@@ -48,9 +48,9 @@ def draw(picture: Picture, path: Path) -> None:
     _sent(axes[3][0], picture.sent)
     _bars(axes[3][1], list(picture.hot), [run.fastest for run in picture.hot.values()], [OTHER, AGNOSTIC])
     axes[3][1].set_title("one hot key among many: results/s", loc="left", fontsize=9)
-    for place in axes.flat:
-        place.spines[["top", "right"]].set_visible(False)
-        place.grid(axis="y", alpha=0.25)
+    for panel in axes.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", alpha=0.25)
     figure.suptitle("Workers for windows: active and agnostic", weight="bold", ha="left", x=0.01)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -60,7 +60,9 @@ def draw(picture: Picture, path: Path) -> None:
 def _by_workers(axes: Any, picture: Picture, what: str, title: str) -> None:
     for mark, (name, runs) in zip(MARKS, picture.models.items(), strict=False):
         for model, ink in INK.items():
-            points = sorted((workers, getattr(run, what)) for (of, workers), run in runs.items() if of == model)
+            points = sorted(
+                (workers, getattr(run, what)) for (run_model, workers), run in runs.items() if run_model == model
+            )
             if points:
                 axes.plot(*zip(*points, strict=True), f"-{mark}", color=ink, markersize=5, label=f"{name}, {model}")
     axes.set_ylim(bottom=0)
@@ -71,13 +73,13 @@ def _by_workers(axes: Any, picture: Picture, what: str, title: str) -> None:
 
 
 def _two(axes: Any, runs: Mapping[str, Run], title: str) -> None:
-    """Results per second as bars, the window latency as dots beside them."""
+    """Results per second as bars, window latency as dots."""
     _bars(axes, list(runs), [run.fastest for run in runs.values()], [AGNOSTIC] * len(runs))
-    beside = axes.twinx()
-    beside.plot(range(len(runs)), [run.latency * 1e3 for run in runs.values()], "o", color="black", markersize=4)
-    beside.set_ylim(bottom=0)
-    beside.set_ylabel("T_calc, ms (dots)", fontsize=8)
-    beside.spines["top"].set_visible(False)
+    latency_axes = axes.twinx()
+    latency_axes.plot(range(len(runs)), [run.latency * 1e3 for run in runs.values()], "o", color="black", markersize=4)
+    latency_axes.set_ylim(bottom=0)
+    latency_axes.set_ylabel("T_calc, ms (dots)", fontsize=8)
+    latency_axes.spines["top"].set_visible(False)
     axes.set_title(f"agnostic, 2 workers: results/s {title}", loc="left", fontsize=9)
 
 

@@ -1,4 +1,4 @@
-"""What the parallel benchmark found, as records: each figure beside its baseline, with its target if it has one."""
+"""The records of the parallel benchmark: each figure with its baseline, and its target if it has one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muntin.features.workers.policy import Model
 
 TWO_BY_ONE, AGNOSTIC_BY_ACTIVE, UNDER_SKEW = 1.8, 0.95, 1.2
 AUTOMATIC = 0
-"""Among the sizes of chunks: the one that Muntin chooses."""
+"""The chunk size that stands for Muntin's choice."""
 
 
 def of_function(one: float, two: float) -> Record:
@@ -28,10 +28,9 @@ def of_function(one: float, two: float) -> Record:
 
 
 def of_models(title: str, runs: Mapping[tuple[Model, int], Run], wanted: float, aimed: bool) -> list[Record]:
-    """Figure 11; `wanted` are the results of a second of the stream.
+    """Figure 11. `wanted` are the results per second of the stream.
 
-    Median batches are compared: a batch takes most of a minute, in which no machine is left alone, and the fastest of a
-    few is a matter of luck.
+    Median batches are compared. A batch takes most of a minute, so each is disturbed, and the fastest of a few is luck.
     """
     records = []
     for (model, workers), run in runs.items():
@@ -86,18 +85,19 @@ def _rates(run: Run) -> str:
 
 
 def of_chunks(title: str, runs: Mapping[int, Run], automatic: int) -> list[Record]:
-    """Figures 12 and 13; chunks that Muntin makes have `automatic` tuples."""
-    own = runs[AUTOMATIC]
+    """Figures 12 and 13. Muntin's own chunks have `automatic` tuples."""
+    automatic_run = runs[AUTOMATIC]
     return [
         Record(
             name=f"{title}, agnostic: results/s with chunks of {tuples:,} tuples by automatic ones",
             rows_per_s=None,
-            baseline=own.fastest,
-            ratio=run.fastest / own.fastest,
+            baseline=automatic_run.fastest,
+            ratio=run.fastest / automatic_run.fastest,
             target=None,
             baseline_name="results/s automatic",
             note=f"{_rates(run)}, T_calc {ms(run.latency)}, the emitter {ms(run.emitter)} a window; automatic, of "
-            f"{automatic:,} tuples: {_rates(own)}, {ms(own.latency)}, {ms(own.emitter)}; {run.told}",
+            f"{automatic:,} tuples: {_rates(automatic_run)}, {ms(automatic_run.latency)}, "
+            f"{ms(automatic_run.emitter)}; {run.told}",
         )
         for tuples, run in runs.items()
         if tuples != AUTOMATIC
@@ -125,17 +125,17 @@ def _reached(title: str, run: Run, wanted: float) -> Record:
         ratio=run.usual / wanted,
         target=None,
         baseline_name="results/s wanted",
-        note=f"{_rates(run)}, T_calc {ms(run.latency)}; {run.told}; for all of them, the calls alone need "
+        note=f"{_rates(run)}, T_calc {ms(run.latency)}; {run.told}; for all results, the calls alone need "
         f"{_workers(ceil(wanted * run.latency))}",
     )
 
 
 def of_skew(title: str, runs: Mapping[Model, Run], sizes: Sequence[Sequence[int]], aimed: bool) -> Record:
-    """Over all batches: no two have the same windows."""
+    """Over all batches, since no two have the same windows."""
     active, agnostic = runs["active"], runs["agnostic"]
-    tuples = [size for each in sizes for size in each]
-    dealt = sum(max(sum(each[0::2]), sum(each[1::2])) for each in sizes)
-    best = sum(max(sum(each) / 2, max(each)) for each in sizes)
+    tuples = [size for sizes_of_batch in sizes for size in sizes_of_batch]
+    busier = sum(max(sum(batch[0::2]), sum(batch[1::2])) for batch in sizes)
+    best = sum(max(sum(batch) / 2, max(batch)) for batch in sizes)
     return Record(
         name=f"{title}, 2 workers: results/s, agnostic by active",
         rows_per_s=None,
@@ -144,8 +144,8 @@ def of_skew(title: str, runs: Mapping[Model, Run], sizes: Sequence[Sequence[int]
         target=UNDER_SKEW if aimed else None,
         baseline_name="results/s active",
         note=f"agnostic {agnostic.overall:.2f} results/s, active {active.overall:.2f}; windows of {min(tuples):,} to "
-        f"{max(tuples):,} quotes, of which the busier active worker has {dealt / sum(tuples):.0%}, where "
-        f"{best / sum(tuples):.0%} could do, so that {dealt / best:.2f} times as many results are the most to gain; "
+        f"{max(tuples):,} quotes; the busier active worker has {busier / sum(tuples):.0%} of them, and "
+        f"{best / sum(tuples):.0%} at best, so that at most {busier / best:.2f} times as many results are possible; "
         f"T_calc {ms(agnostic.latency)} and {ms(active.latency)}, {agnostic.told}",
     )
 

@@ -1,4 +1,4 @@
-"""Runs of the parallel benchmark: a streaming query with so many workers, and what its steady batches took."""
+"""Runs of the parallel benchmark: a streaming query with some workers, and its batches in steady state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from muntin.spark.session import PARTITIONS
 
 DELAY = "10 milliseconds"
 CALLS = "calls"
-"""What is observed of the function's results."""
+"""The name of the observation of the function's calls."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Setting:
     """None: without `.parallel(...)`."""
     workers: int = 2
     batch: int | None = None
-    """Consecutive windows that an active worker gets."""
+    """Consecutive windows per turn of an active worker."""
     compute: Fit | Literal["last", "mean"] = field(default_factory=Fit)
-    """The fit; "last", a function that takes no time; or "mean", which partial results answer."""
+    """A fit; "last", a function that takes almost no time; or "mean", which partial results answer."""
     by_key: bool = False
     chunk: int | None = None
-    """The length of chunks in microseconds, where it is not for Muntin to say."""
+    """The length of chunks in microseconds; None leaves it to Muntin."""
 
     @property
     def computed(self) -> str:
@@ -68,17 +68,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch in steady state did."""
+    """A batch in steady state."""
 
     seconds: float
     rows: int
     results: int
     calls: float
-    """Seconds that all calls of the function took, in all workers together."""
+    """Seconds of all calls of the function, over all workers."""
     longest: float
     """Seconds of the longest call."""
     emitter: float
-    """Seconds from closed windows to their results, or to jobs, in all shards together."""
+    """Seconds from closed windows to their results or jobs, over all shards."""
     arrived_bytes: int
     jobs: int
     job_bytes: int
@@ -94,24 +94,24 @@ class Run:
 
     batches: tuple[Batch, ...] = ()
     computed: str = ""
-    """What of every window: the parts have fits of different cost, so that latencies differ between them."""
+    """The function of every window. Parts use fits of different cost, so their latencies differ."""
 
     def __add__(self, other: Run) -> Run:
         return replace(other, batches=self.batches + other.batches)
 
     @property
     def fastest(self) -> float:
-        """Results per second in the fastest batch: what the machine does when left alone."""
+        """Results per second of the fastest and so least disturbed batch."""
         return max(batch.results_per_s for batch in self.batches)
 
     @property
     def usual(self) -> float:
-        """Results per second in the median batch."""
+        """Results per second of the median batch."""
         return median(batch.results_per_s for batch in self.batches)
 
     @property
     def overall(self) -> float:
-        """Results per second over all batches, where no two have the same work."""
+        """Results per second over all batches, for batches that differ in their work."""
         return sum(batch.results for batch in self.batches) / self.seconds
 
     @property
@@ -125,21 +125,21 @@ class Run:
 
     @property
     def emitter(self) -> float:
-        """Seconds per window that the emitter takes for jobs."""
+        """Seconds per window that the emitter spends on jobs."""
         return sum(batch.emitter for batch in self.batches) / sum(batch.results for batch in self.batches)
 
     @property
     def bytes_per_window(self) -> float:
-        """What is shuffled: packed panes and tuples, and jobs."""
+        """Shuffled bytes per window: packed panes, tuples and jobs."""
         sent = sum(batch.arrived_bytes + batch.job_bytes for batch in self.batches)
         return sent / sum(batch.results for batch in self.batches)
 
     @property
     def told(self) -> str:
-        """For a note."""
-        each, count = self.batches[0], len(self.batches)
+        """The batches in words, for notes."""
+        first, count = self.batches[0], len(self.batches)
         return (
-            f"{count} batch{'es' * (count > 1)} of about {each.rows:,} quotes and {each.results:,} windows, "
+            f"{count} batch{'es' * (count > 1)} of about {first.rows:,} quotes and {first.results:,} windows, "
             f"{fmean(batch.seconds for batch in self.batches):.2f} s each; {self.computed}"
         )
 
@@ -148,7 +148,7 @@ def measure(running: Running, folder: Path, setting: Setting, warm_up: int) -> R
     """The batches after the first `warm_up` ones."""
     spark = running.spark
     before = spark.conf.get(PARTITIONS) or ""
-    # An active worker is a stateful task, and needs a partition of its own.
+    # An active worker is a stateful task and needs its own partition.
     spark.conf.set(PARTITIONS, str(max(int(before), setting.workers)))
     try:
         measured = running.measure(setting.on(stream(spark, folder)), warm_up)
@@ -158,12 +158,12 @@ def measure(running: Running, folder: Path, setting: Setting, warm_up: int) -> R
 
 
 def batches_of(reports: Sequence[Any], warm_up: int) -> tuple[Batch, ...]:
-    """From what Spark says of batches with rows."""
-    found = []
-    for report in [each for each in reports if each["numInputRows"] > 0][warm_up:]:
+    """The batches with rows, from Spark's reports."""
+    batches = []
+    for report in [report for report in reports if report["numInputRows"] > 0][warm_up:]:
         progress = muntin.progress(SimpleNamespace(recentProgress=[report]))
         calls = report["observedMetrics"].get(CALLS)
-        found.append(
+        batches.append(
             Batch(
                 seconds=progress.batch_seconds,
                 rows=progress.batch_rows,
@@ -176,4 +176,4 @@ def batches_of(reports: Sequence[Any], warm_up: int) -> tuple[Batch, ...]:
                 job_bytes=progress.job_bytes,
             )
         )
-    return tuple(found)
+    return tuple(batches)

@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: records as JSON, a table on the screen."""
+"""The output of a benchmark: records as JSON, and a table on the screen."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Record:
-    """One measured figure beside its baseline."""
+    """One measured figure and its baseline."""
 
     name: str
     rows_per_s: float | None
-    """What was measured, in input rows per second, where it is a rate."""
+    """The measured rate, in input rows per second, if the figure is a rate."""
     baseline: float | None
-    """The same of what it is compared with."""
+    """The rate or value of the baseline."""
     ratio: float | None
     target: float | None
     better: Literal["higher", "lower"] = "higher"
@@ -36,8 +36,8 @@ class Record:
 
 def write(records: Sequence[Record], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = [{**asdict(record), "meets": record.meets} for record in records]
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    entries = [{**asdict(record), "meets": record.meets} for record in records]
+    path.write_text(json.dumps(entries, indent=2) + "\n")
 
 
 def show(records: Sequence[Record], title: str, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""What every benchmark needs around it: Spark, a place for its files, a progress bar, and what it leaves behind."""
+"""The frame of every benchmark: Spark, a folder for its files, a progress bar, and the output."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from muntin.quiet import last_lines, stderr_to
 
 @dataclass
 class Running:
-    """A benchmark that runs: every `step` moves the bar."""
+    """A running benchmark. Every `step` advances the progress bar."""
 
     spark: SparkSession
     place: Path
-    """A folder for its files, which is removed behind it."""
+    """A temporary folder for its files."""
     _bars: Progress
 
     def __post_init__(self) -> None:
         self._task = self._bars.add_task("")
-        self._what = ""
+        self._title = ""
 
     def steps(self, count: int) -> None:
         self._bars.update(self._task, total=count)
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        self._what = what
-        self._bars.update(self._task, description=what)
+    def step(self, title: str) -> Iterator[None]:
+        self._title = title
+        self._bars.update(self._task, description=title)
         yield
         self._bars.advance(self._task)
 
@@ -47,15 +47,15 @@ class Running:
         return measure(frame, self.place / "scratch", warm_up, self.tick)
 
     def tick(self, batch: str) -> None:
-        """Say how far the step is."""
-        self._bars.update(self._task, description=f"{self._what}, {batch}")
+        """Show the progress of the current step."""
+        self._bars.update(self._task, description=f"{self._title}, {batch}")
 
 
 Draw: TypeAlias = Callable[[Path], None]
 
 
 def run_benchmark(name: str, title: str, out: Path, body: Callable[[Running], tuple[Sequence[Record], Draw]]) -> int:
-    """Run `body`, show and write its records, draw its picture; 0 if every target is met."""
+    """Run `body`, show and write its records, draw its chart. Returns 0 if every target is met."""
     console = Console()
     place = Path(tempfile.mkdtemp(prefix="muntin-bench-"))
     out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 7 to 10).
+"""Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 7–10).
 
-The latency of a window is from the watermark to its answers. It is taken without an engine, to see what the methods
-themselves take, and on Spark, as the paper takes it on its engine. Besides, a stream on Spark that is three times as
-fast as the machine can take.
+The latency of a window is the time from the watermark to its answers. It is measured without an engine, which shows the
+cost of the methods alone, and on Spark, as Katsipoulakis et al. (2018), *CoD*, measure it on their engine. In addition,
+a stream on Spark arrives three times as fast as the machine can process it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OVERLOAD = 3
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it to run."""
+    """The size of the run."""
 
     packets: int
     """Tuples of each data set."""
@@ -54,25 +54,25 @@ class Scale:
     zipf: int
     rates: tuple[float, ...]
     rounds: int
-    """How often all systems are run in turn, each time with another seed."""
+    """How often all systems run in turn, each time with another seed."""
     seeds: int
-    """The same with few groups or none, where both methods are to be alike: what differs there is mostly chance."""
+    """Rounds for data with few groups or none, where the methods differ mostly by noise."""
     fits: int
-    """The same for a function of whole windows."""
+    """Rounds for a window function."""
     fitted: int
-    """Tuples that it is run over."""
+    """Tuples for the window function."""
     spark_rows: int
-    """Of a batch on Spark, which is a slide."""
+    """Rows of a batch on Spark, which is a slide."""
     spark_rounds: int
-    """How often the methods are run in turn there."""
+    """How often the methods run in turn on Spark."""
     closing_rates: tuple[float, ...]
-    """At which windows are closed there, of every data set with many groups."""
+    """Rates at which windows close on Spark, for every data set with many groups."""
     closing_rounds: int
-    """How often the methods are run in turn for that."""
+    """How often the methods run in turn for that."""
     seconds: float
-    """Of the stream under overload."""
+    """Seconds of the stream under overload."""
     plain_seconds: float
-    """The same without shedding."""
+    """Seconds of the same stream without shedding."""
 
 
 FULL = Scale(
@@ -137,7 +137,7 @@ class _Bench:
         return records, partial(draw, self._picture)
 
     def _grouped(self) -> list[tuple[Make, Goals]]:
-        """All but one are real, where their files are there."""
+        """The grouped data sets. All but `zipf` are real if their files exist."""
         scale = self._scale
         return [
             (partial(data_sets.rides, "DEBS", scale.rides, workers=1), Goals(rare_groups=True)),
@@ -152,7 +152,7 @@ class _Bench:
         return [(partial(data_sets.packets, name, self._scale.packets), Goals(alike=True)) for name in names]
 
     def _drift(self) -> list[Record]:
-        """Figure 2. Files that were repeated to fill a window are looked at in shorter ones, or nothing would drift."""
+        """Figure 2. Repeated files do not drift within the usual windows, so they get shorter ones."""
         records = []
         with self._running.step("concepts of neighbouring windows"):
             for make, _ in self._grouped():
@@ -178,7 +178,7 @@ class _Bench:
         return [*records, records_of.of_all_means(self._picture.means)]
 
     def _fits(self) -> list[Record]:
-        """Figures 7 and 8, where the cost lies in the windows."""
+        """Figures 7 and 8, with an expensive function per window."""
         records, count = [], self._scale.fitted
         for data in (data_sets.packets("DEC", count), data_sets.tasks(count)):
             with self._running.step(f"{data.title}: fits"):
@@ -196,53 +196,53 @@ class _Bench:
         return records
 
     def _on_spark(self) -> list[Record]:
-        """Means by group as a stream: what is asked of the windows is cheap, so this is what shedding itself takes."""
+        """Means by group as a stream. The aggregate is cheap, so this shows the cost of shedding itself."""
         running, rows = self._running, self._scale.spark_rows
         with running.step("Spark: making rides"):
             folder = write_tables(running.place / "rides", rides_on_spark(rows))
-        found = OnSpark()
+        measured = OnSpark()
         for number in range(self._scale.spark_rounds):
             with running.step("Spark: means by route, normal"):
-                found.add_normal(running.measure(fares_on_spark(running.spark, folder, None), SPARK_WARM_UP))
+                measured.add_normal(running.measure(fares_on_spark(running.spark, folder, None), SPARK_WARM_UP))
             for rate in self._rates_on_spark(number):
                 for method in (UNIFORM, CONCEPT):
                     with running.step(f"Spark: means by route, {method} at {rate:.0%}"):
                         query = fares_on_spark(running.spark, folder, method, rate)
-                        found.add(method, rate, running.measure(query, SPARK_WARM_UP))
-        return records_of.on_spark(rows, found)
+                        measured.add(method, rate, running.measure(query, SPARK_WARM_UP))
+        return records_of.on_spark(rows, measured)
 
     def _rates_on_spark(self, number: int) -> list[float]:
-        """Those of a round: the paper's own in all of them, the others in every second one."""
+        """The rates of a round: CoD's rate in every round, the others in every second one."""
         return [rate for rate in self._scale.rates if rate == AT or number % 2 == 0]
 
     def _with_many_groups(self) -> list[Make]:
         return [make for make, goals in self._grouped() if not goals.alike]
 
     def _closing(self) -> list[Record]:
-        """Windows that close on Spark, at the rates at which uniform shedding has fewest groups left to answer."""
+        """Windows that close on Spark, at the rates where uniform shedding has the fewest groups left."""
         running, records = self._running, []
         for make in self._with_many_groups():
             data = make()
             with running.step(f"Spark: {data.title}, windows that close"):
                 folder = write_tables(running.place / data.name.replace(" ", "-"), slides_on_spark(data))
-                found = [Closing(data, rate) for rate in self._scale.closing_rates]
+                closings = [Closing(data, rate) for rate in self._scale.closing_rates]
                 for _ in range(self._scale.closing_rounds):
-                    for closing in found:
+                    for closing in closings:
                         for method in (UNIFORM, CONCEPT):
                             query = means_on_spark(running.spark, folder, data, method, closing.rate)
                             closing.add(method, running.measure(query, CLOSING_WARM_UP))
-            records += [records_of.of_closing(closing) for closing in found]
+            records += [records_of.of_closing(closing) for closing in closings]
         return records
 
     def _overload(self) -> list[Record]:
-        """The stream that is shed comes first, while the machine has not been worn by the other."""
+        """The shed stream runs first, before the other one strains the machine."""
         running, scale, picture = self._running, self._scale, self._picture
-        with running.step("Spark: what the machine can take"):
-            most = capacity(running.spark, running.place)
-        arriving = round(OVERLOAD * most)
+        with running.step("Spark: capacity of the machine"):
+            rows_per_s = capacity(running.spark, running.place)
+        arrival_rate = round(OVERLOAD * rows_per_s)
         with running.step("Spark: overload, shed for a target latency"):
             target = f"{TARGET_LATENCY} seconds"
-            picture.shed = drive(running.spark, running.place, arriving, scale.seconds, target, running.tick)
-        with running.step("Spark: overload as it is"):
-            picture.plain = drive(running.spark, running.place, arriving, scale.plain_seconds, None, running.tick)
-        return records_of.of_overload(most, TARGET_LATENCY, picture.shed, picture.plain)
+            picture.shed = drive(running.spark, running.place, arrival_rate, scale.seconds, target, running.tick)
+        with running.step("Spark: overload without shedding"):
+            picture.plain = drive(running.spark, running.place, arrival_rate, scale.plain_seconds, None, running.tick)
+        return records_of.of_overload(rows_per_s, TARGET_LATENCY, picture.shed, picture.plain)

@@ -1,4 +1,4 @@
-"""Windows of which tuples are shed, without an engine: how far they are off, and how concepts drift between them."""
+"""Shed windows without an engine: their errors, and the drift of concepts between windows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MEAN = A.mean("value")
 CONFIDENCE = 0.95
 RATES = (0.5, 0.75, 0.9, 0.98, 0.99)
 AT = 0.98
-"""The rate of most of the paper's figures."""
+"""The rate of most figures in Katsipoulakis et al. (2018), *CoD*."""
 MUCH_MORE = 1.2
-"""Where rare groups make concept-driven shedding keep so much more than asked, uniform also runs at what it keeps."""
+"""If concept-driven shedding keeps this many times the requested share, uniform also runs at the share it kept."""
 ARROW_ROWS = 65_536
 
 
@@ -39,7 +39,7 @@ def run_of(data: DataSet, query: A.Aggregate | Applied, policy: Shedding | None 
 
 
 Truth = dict[int, pd.Series]
-"""The means of a window's groups, by its end. Without groups there is one, of the key 0."""
+"""The means of the groups of each window, by window end. Without groups, the only key is 0."""
 
 
 def truth_of(data: DataSet) -> Truth:
@@ -49,27 +49,27 @@ def truth_of(data: DataSet) -> Truth:
 def _means(tuples: pa.Table) -> pd.Series:
     if "key" not in tuples.column_names:
         return pd.Series([float(np.mean(tuples["value"].to_numpy()))], index=[0])
-    found = tuples.group_by("key", use_threads=False).aggregate([("value", "mean")])
-    return pd.Series(found["value_mean"].to_numpy(), index=found["key"].to_pandas())
+    means = tuples.group_by("key", use_threads=False).aggregate([("value", "mean")])
+    return pd.Series(means["value_mean"].to_numpy(), index=means["key"].to_pandas())
 
 
 def errors_of(truth: Truth, ran: Ran) -> Float64Array:
     """The relative error of every window."""
-    return np.array([window_error(truth[end], _told(result)) for end, result in ran.results.items()])
+    return np.array([window_error(truth[end], _estimates(result)) for end, result in ran.results.items()])
 
 
-def _told(result: pa.Table) -> pd.Series:
+def _estimates(result: pa.Table) -> pd.Series:
     keys = result["key"].to_pandas() if "key" in result.column_names else np.zeros(len(result), dtype=np.int64)
     return pd.Series(result[ANSWER].to_numpy(), index=keys)
 
 
-def window_error(truth: pd.Series, told: pd.Series) -> float:
-    """The mean over all groups that the window truly has of |estimate - truth| / |truth|.
+def window_error(truth: pd.Series, estimates: pd.Series) -> float:
+    """The mean of |estimate - truth| / |truth| over all groups of the window.
 
-    A group that is missing counts as 1, and no other counts for more: a delay of half a minute on average would
-    otherwise make up for thousands of routes.
+    A missing group counts as 1, and errors above 1 count as 1: otherwise a single route with a mean delay near zero
+    would outweigh thousands of others.
     """
-    exact, estimate = truth.to_numpy(dtype=np.float64), told.reindex(truth.index).to_numpy(dtype=np.float64)
+    exact, estimate = truth.to_numpy(dtype=np.float64), estimates.reindex(truth.index).to_numpy(dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.abs(estimate - exact) / np.abs(exact)
     error = np.where(np.abs(estimate - exact) <= 1e-12 * np.abs(exact), 0.0, error)
@@ -78,23 +78,23 @@ def window_error(truth: pd.Series, told: pd.Series) -> float:
 
 @dataclass(frozen=True)
 class Drift:
-    """Figure 2: how alike neighbouring windows are."""
+    """Figure 2: the similarity of neighbouring windows."""
 
     overlap: Float64Array
-    """Of the groups of the two, the share that both have."""
+    """The share of the groups of two windows that both have."""
     distance: Float64Array
-    """Of Bray and Curtis, between the frequencies of their groups: 0 if they are the same, 1 if none is in both."""
+    """The Bray-Curtis distance of the group frequencies: 0 if they are equal, 1 if no group is in both."""
 
 
 def drift_of(data: DataSet) -> Drift:
-    """Between each window and the next."""
+    """The drift between each window and the next."""
     concepts = [concept(data.within(end - data.size, end)) for end in data.ends.tolist()]
     overlap, distance = np.array([drift(*pair) for pair in pairwise(concepts)]).reshape(-1, 2).T
     return Drift(overlap, distance)
 
 
 def concept(tuples: pa.Table) -> pd.Series:
-    """How often each group occurs."""
+    """The frequency of each group."""
     counts = pc.value_counts(tuples["key"])
     return pd.Series(counts.field("counts").to_numpy(), index=counts.field("values").to_pandas())
 
@@ -103,19 +103,19 @@ def drift(first: pd.Series, second: pd.Series) -> tuple[float, float]:
     """Overlap and distance of two concepts."""
     both = first.index.intersection(second.index)
     overlap = len(both) / (len(first) + len(second) - len(both))
-    shares = [each / each.sum() for each in (first, second)]
+    shares = [counts / counts.sum() for counts in (first, second)]
     common = np.minimum(shares[0].reindex(both).to_numpy(), shares[1].reindex(both).to_numpy())
     return overlap, float(1 - np.sum(common))
 
 
 @dataclass
 class Shed:
-    """Several runs of one query, shed by one method at one rate, or not at all; each with a seed of its own."""
+    """Several runs of a query with different seeds, shed by one method at one rate, or not shed."""
 
     rate: float
     runs: list[Ran] = field(default_factory=list)
     errors: list[Float64Array] = field(default_factory=list)
-    """Of the windows of each run."""
+    """The errors of the windows, per run."""
 
     def add(self, ran: Ran, errors: Float64Array | None = None) -> None:
         self.runs.append(replace(ran, results={}))
@@ -124,7 +124,7 @@ class Shed:
 
     @property
     def windows(self) -> Float64Array:
-        """The seconds of each window, in the median run: what other programs did to one run does not count."""
+        """The median seconds of each window over the runs, which ignores disturbed runs."""
         return np.asarray(np.median([ran.windows for ran in self.runs], axis=0))
 
     @property
@@ -145,13 +145,13 @@ class Shed:
 
     @property
     def kept(self) -> float:
-        """The share of tuples that was really kept."""
+        """The share of tuples that were actually kept."""
         return float(np.mean([ran.kept for ran in self.runs]))
 
 
 @dataclass
 class Compared:
-    """A query over a data set: as it is, and shed by either method at several rates."""
+    """A query over a data set: without shedding, and with either method at several rates."""
 
     data: DataSet
     query: A.Aggregate | Applied
@@ -160,10 +160,10 @@ class Compared:
     uniform: dict[float, Shed] = field(default_factory=dict)
     concept: dict[float, Shed] = field(default_factory=dict)
     as_many: Shed | None = None
-    """Uniform shedding that keeps as many tuples as concept-driven does at `AT`, where that is more than it should."""
+    """Uniform shedding with as many tuples as concept-driven keeps at `AT`, if that exceeds the request."""
 
     def run(self, rounds: int) -> None:
-        """All of them in turn, several times over."""
+        """Run all variants in turn, `rounds` times."""
         truth = {} if isinstance(self.query, Applied) else truth_of(self.data)
         for seed in range(rounds):
             self.normal.add(run_of(self.data, self.query))
@@ -175,13 +175,13 @@ class Compared:
                 self.as_many = self.as_many or Shed(1 - kept)
                 self._shed(self.as_many, "uniform", seed, truth)
 
-    def _shed(self, into: Shed, method: Method, seed: int, truth: Truth) -> None:
-        ran = run_of(self.data, self.query, shedding(into.rate, method, seed))
-        into.add(ran, errors_of(truth, ran) if truth else None)
+    def _shed(self, shed: Shed, method: Method, seed: int, truth: Truth) -> None:
+        ran = run_of(self.data, self.query, shedding(shed.rate, method, seed))
+        shed.add(ran, errors_of(truth, ran) if truth else None)
 
 
 def pane_stage_seconds(data: DataSet, rounds: int) -> dict[str, float]:
-    """What the pane stage takes for a data set, in batches as Spark has them: the fastest of some rounds, in turn."""
+    """Seconds of the pane stage for a data set, in batches as from Spark: the fastest of `rounds` rounds."""
     tuples = data.tuples.combine_chunks().to_batches(max_chunksize=ARROW_ROWS)
     policies = {"normal": None, "uniform": shedding(AT, "uniform"), "concept": shedding(AT, "concept")}
     plans = {name: plan_of(data, MEAN, shedding=policy) for name, policy in policies.items()}
@@ -192,4 +192,4 @@ def pane_stage_seconds(data: DataSet, rounds: int) -> dict[str, float]:
             for _ in PaneStage(plan).run(tuples):
                 pass
             seconds[name].append(perf_counter() - begun)
-    return {name: min(found) for name, found in seconds.items()}
+    return {name: min(seconds_of_plan) for name, seconds_of_plan in seconds.items()}

@@ -22,16 +22,16 @@ from muntin.durations import describe
 from muntin.features.shedding.policy import Method
 
 SPARK_WARM_UP, SPARK_BATCHES = 2, 5
-"""Batches that do not count, and all of them."""
+"""Batches that do not count, and all batches."""
 CLOSING_WARM_UP, CLOSING_BATCHES = 2, 12
-"""The same where a window closes with each."""
+"""The same for streams where a window closes with each batch."""
 SLIDE = 10 * MINUTE
 UNIFORM: Final[Method] = "uniform"
 CONCEPT: Final[Method] = "concept"
 
 
 def rides_on_spark(rows: int) -> Iterator[pa.Table]:
-    """Batches of a slide each."""
+    """One batch per slide."""
     rng = np.random.default_rng(9)
     for batch in range(SPARK_BATCHES):
         times = EPOCH + batch * SLIDE + np.arange(rows) * SLIDE // rows
@@ -44,7 +44,7 @@ def rides_on_spark(rows: int) -> Iterator[pa.Table]:
 
 
 def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None, rate: float = AT) -> DataFrame:
-    """The mean fare of every route, in windows as in the paper."""
+    """The mean fare of every route, in the windows of Katsipoulakis et al. (2018), *CoD*."""
     window = W.sliding("30 minutes", "10 minutes")
     query = muntin.over(stream(spark, folder), window, time="ts", watermark="1 second", by="key")
     query = query.agg(fare=A.mean("value"))
@@ -52,12 +52,12 @@ def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None, rat
 
 
 def slides_on_spark(data: DataSet) -> Iterator[pa.Table]:
-    """Batches of a slide each: in every one but the first the window closes that the one before it has completed."""
+    """One batch per slide. Each but the first closes the window that the batch before it has completed."""
     return (tuples for _, tuples in islice(slides(data), CLOSING_BATCHES))
 
 
 def means_on_spark(spark: SparkSession, folder: Path, data: DataSet, method: Method, rate: float) -> DataFrame:
-    """The query of the benchmark without an engine, over such batches."""
+    """The query of the benchmark without an engine, as a stream of these batches."""
     frame = stream(spark, folder, spark.read.parquet(str(folder)).schema)
     window = W.sliding(describe(data.size), describe(data.slide))
     query = muntin.over(frame, window, time="time", watermark="1 second", by=list(data.keys))

@@ -1,4 +1,4 @@
-"""Overload on Spark: a stream that arrives in real time, three times as fast as the machine can take it."""
+"""Overload on Spark: a stream that arrives in real time, three times as fast as the machine can process it."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from muntin.bench.shed_fit import Fit
 FIT = Fit(degree=8, rounds=60)
 KEYS = 16
 PROBE_ROWS, PROBE_BATCHES, PROBE_WARM_UP = 500_000, 4, 3
-"""Of the stream that tells what the machine can take. Its batches are long, as they get under overload: what every
-batch costs beside its rows hardly counts. In the first of them no window closes."""
+"""The stream that measures the capacity of the machine. Its batches are long, as under overload, so that the fixed cost
+of a batch hardly counts. No window closes in the first batch."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A batch of a stream, as Spark reports it."""
+    """A batch of a stream, as reported by Spark."""
 
     batch: int
     begun: float
-    """Seconds since the stream began."""
+    """The start, in seconds since the start of the stream."""
     seconds: float
     rows: int
     rate: float
     """The share that was to be shed."""
     lag: float
-    """By how many seconds the latest event time that it had was behind the clock when it was done."""
+    """Seconds from its latest event time to its end."""
 
 
 @dataclass(frozen=True)
 class Driven:
-    """A stream that was driven for some time."""
+    """A stream that ran for some time."""
 
     rows_per_s: int
     seconds: float
     batches: tuple[Seen, ...]
     backlog: float
-    """By how many seconds of input the stream was behind when it was stopped."""
+    """Seconds of input that were not processed when the stream stopped."""
 
 
 def capacity(spark: SparkSession, scratch: Path, rows: int = PROBE_ROWS) -> float:
-    """Rows per second that the machine can take: of batches that hold a second of event time, as fast as they go."""
+    """The rows per second that the machine can process, from batches of a second of event time without waiting."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     source = source.option("advanceMillisPerBatch", 1000).option("startTimestamp", 1_700_000_000_000)
     query = _start(fits(source.load()), scratch / "capacity")
@@ -66,7 +66,7 @@ def capacity(spark: SparkSession, scratch: Path, rows: int = PROBE_ROWS) -> floa
 
 
 def fits(frame: DataFrame) -> muntin.Query:
-    """A fit for every second of every key."""
+    """A fit per second and key."""
     noise = F.abs(F.xxhash64("value") % 1000) / 1000
     columns = frame.select(
         F.col("timestamp").alias("time"), (F.col("value") % KEYS).cast("int").alias("key"), noise.alias("value")
@@ -83,7 +83,7 @@ def drive(
     target: str | None,
     tick: Callable[[str], None],
 ) -> Driven:
-    """The same stream in real time: Spark's `rate` source. It is shed from where there is a target latency."""
+    """Run the stream in real time, from Spark's `rate` source. It is shed if there is a `target` latency."""
     query = fits(spark.readStream.format("rate").option("rowsPerSecond", rows_per_s).load())
     if target is not None:
         query = query.shed(target_latency=target)
@@ -96,12 +96,16 @@ def drive(
         tick(f"batch {len(reports)}")
     stream.stop()
     ended = time()
-    failed = stream.exception()
-    if failed is not None:
-        raise failed
+    failure = stream.exception()
+    if failure is not None:
+        raise failure
     batches = tuple(_seen(report, begun) for report in reports.values())
-    latest = batches[-1] if batches else None
-    backlog = ended - begun if latest is None else ended - begun - (latest.begun + latest.seconds) + latest.lag
+    last_batch = batches[-1] if batches else None
+    backlog = (
+        ended - begun
+        if last_batch is None
+        else ended - begun - (last_batch.begun + last_batch.seconds) + last_batch.lag
+    )
     return Driven(rows_per_s, ended - begun, batches, backlog)
 
 
@@ -111,24 +115,24 @@ def _start(query: muntin.Query, checkpoint: Path) -> StreamingQuery:
 
 
 def _reports(query: StreamingQuery) -> dict[int, Any]:
-    """The batches with rows so far; Spark keeps the last hundred."""
+    """The batches with rows so far. Spark keeps the last hundred."""
     return {report["batchId"]: report for report in query.recentProgress if report["numInputRows"] > 0}
 
 
-def _seen(report: Any, since: float) -> Seen:
+def _seen(report: Any, stream_start: float) -> Seen:
     begun = _seconds(report["timestamp"])
     seconds = report["durationMs"]["triggerExecution"] / 1e3
-    told = report["observedMetrics"].get("muntin")
+    metrics = report["observedMetrics"].get("muntin")
     return Seen(
         batch=int(report["batchId"]),
-        begun=begun - since,
+        begun=begun - stream_start,
         seconds=seconds,
         rows=int(report["numInputRows"]),
-        rate=0.0 if told is None else int(told["shed_rate"] or 0) / 1e6,
+        rate=0.0 if metrics is None else int(metrics["shed_rate"] or 0) / 1e6,
         lag=begun + seconds - _seconds(report["eventTime"]["max"]),
     )
 
 
 def _seconds(text: str) -> float:
-    """Spark tells times in UTC."""
+    """Spark reports times in UTC."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc).timestamp()

@@ -1,4 +1,4 @@
-"""The picture of the shed benchmark: after CoD's figures 2 and 7 to 10, and a stream under overload."""
+"""The chart of the shed benchmark: CoD's figures 2 and 7 to 10, and a stream under overload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NORMAL, UNIFORM, CONCEPT, LIMIT = "#888888", "#c8553d", "#0b6e4f", "#333333"
 
 @dataclass
 class Picture:
-    """What is drawn, panel by panel."""
+    """The data of the chart, panel by panel."""
 
     means: list[Compared] = field(default_factory=list)
     fits: list[Compared] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Picture:
     """The target latency of the stream under overload, in seconds."""
     shed: Driven | None = None
     plain: Driven | None = None
-    """The stream under overload: shed, and as it is."""
+    """The stream under overload, with and without shedding."""
 
 
 def draw(picture: Picture, path: Path) -> None:
@@ -44,9 +44,9 @@ def draw(picture: Picture, path: Path) -> None:
     _durations(axes[2][1], picture)
     _rates(axes[3][0], picture)
     _lags(axes[3][1], picture)
-    for place in axes.flat:
-        place.spines[["top", "right"]].set_visible(False)
-        place.grid(axis="y", alpha=0.25)
+    for panel in axes.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", alpha=0.25)
     figure.suptitle("Load shedding: concept-driven, uniform, and none", weight="bold", ha="left", x=0.01)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -54,22 +54,28 @@ def draw(picture: Picture, path: Path) -> None:
 
 
 def _drift(axes: Any, drifts: dict[str, Drift]) -> None:
-    for shift, ink, label, of in (
+    for shift, ink, label, values_of_data_sets in (
         (-0.2, CONCEPT, "overlap", [drift.overlap for drift in drifts.values()]),
         (0.2, UNIFORM, "distance", [drift.distance for drift in drifts.values()]),
     ):
-        axes.bar(np.arange(len(of)) + shift, [each.mean() for each in of], 0.38, color=ink, label=label)
-        for place, each in enumerate(of):  # a line from the least to the greatest
-            axes.plot([place + shift] * 2, [each.min(), each.max()], color="black", linewidth=1)
+        axes.bar(
+            np.arange(len(values_of_data_sets)) + shift,
+            [values.mean() for values in values_of_data_sets],
+            0.38,
+            color=ink,
+            label=label,
+        )
+        for position, values in enumerate(values_of_data_sets):  # a line from the smallest to the largest
+            axes.plot([position + shift] * 2, [values.min(), values.max()], color="black", linewidth=1)
     axes.set_xticks(range(len(drifts)), list(drifts), fontsize=7, rotation=20)
     axes.legend(frameon=False, fontsize=8)
     axes.set_title("concept overlap and distance of neighbouring windows (fig. 2)", loc="left", fontsize=9)
 
 
-def _latencies(axes: Any, found: Sequence[Compared], title: str) -> None:
-    _bars(axes, found, -0.27, NORMAL, "normal", [each.normal for each in found])
-    _bars(axes, found, 0.0, UNIFORM, "uniform", [each.uniform[AT] for each in found])
-    _bars(axes, found, 0.27, CONCEPT, "concept-driven", [each.concept[AT] for each in found])
+def _latencies(axes: Any, comparisons: Sequence[Compared], title: str) -> None:
+    _bars(axes, comparisons, -0.27, NORMAL, "normal", [comparison.normal for comparison in comparisons])
+    _bars(axes, comparisons, 0.0, UNIFORM, "uniform", [comparison.uniform[AT] for comparison in comparisons])
+    _bars(axes, comparisons, 0.27, CONCEPT, "concept-driven", [comparison.concept[AT] for comparison in comparisons])
     _logarithmic(axes)
     axes.legend(frameon=False, fontsize=8)
     axes.set_title(f"{title}; line up to the 95th percentile", loc="left", fontsize=9)
@@ -82,34 +88,41 @@ def _logarithmic(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _bars(axes: Any, found: Sequence[Compared], shift: float, ink: str, label: str, sheds: Sequence[Shed]) -> None:
+def _bars(
+    axes: Any, comparisons: Sequence[Compared], shift: float, ink: str, label: str, sheds: Sequence[Shed]
+) -> None:
     heights = [shed.seconds * 1e3 for shed in sheds]
     axes.bar(np.arange(len(sheds)) + shift, heights, 0.25, color=ink, label=label)
-    for place, shed in enumerate(sheds):
-        axes.plot([place + shift] * 2, [shed.seconds * 1e3, shed.p95 * 1e3], color="black", linewidth=1)
-    axes.set_xticks(range(len(found)), [each.data.name for each in found], fontsize=7, rotation=20)
+    for position, shed in enumerate(sheds):
+        axes.plot([position + shift] * 2, [shed.seconds * 1e3, shed.p95 * 1e3], color="black", linewidth=1)
+    axes.set_xticks(
+        range(len(comparisons)), [comparison.data.name for comparison in comparisons], fontsize=7, rotation=20
+    )
 
 
-def _errors(axes: Any, found: Sequence[Compared]) -> None:
+def _errors(axes: Any, comparisons: Sequence[Compared]) -> None:
     for shift, ink, label in ((-0.2, UNIFORM, "uniform"), (0.2, CONCEPT, "concept-driven")):
-        sheds = [(each.uniform if label == "uniform" else each.concept)[AT] for each in found]
+        sheds = [(comparison.uniform if label == "uniform" else comparison.concept)[AT] for comparison in comparisons]
         axes.bar(np.arange(len(sheds)) + shift, [shed.error for shed in sheds], 0.38, color=ink, label=label)
-        for place, shed in enumerate(sheds):
-            axes.plot([place + shift] * 2, [shed.error, shed.p95_error], color="black", linewidth=1)
+        for position, shed in enumerate(sheds):
+            axes.plot([position + shift] * 2, [shed.error, shed.p95_error], color="black", linewidth=1)
     axes.axhline(0.1, color=LIMIT, linewidth=1, linestyle=":")
-    axes.set_xticks(range(len(found)), [each.data.name for each in found], fontsize=7, rotation=20)
+    axes.set_xticks(
+        range(len(comparisons)), [comparison.data.name for comparison in comparisons], fontsize=7, rotation=20
+    )
     axes.legend(frameon=False, fontsize=8)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
     axes.set_title(f"relative error at {AT:.0%}; line up to the 95th percentile (fig. 9)", loc="left", fontsize=9)
 
 
-def _by_share(axes: Any, found: Sequence[Compared]) -> None:
-    """Figure 10: by what was really kept, which is more than asked for where groups are rare."""
+def _by_share(axes: Any, comparisons: Sequence[Compared]) -> None:
+    """Figure 10: error by the share actually kept, which exceeds the requested one if groups are rare."""
     marks = "os^Dv*P"
-    for index, each in enumerate(each for each in found if each.data.keys):
-        for sheds, ink in ((each.uniform, UNIFORM), (each.concept, CONCEPT)):
+    grouped = [comparison for comparison in comparisons if comparison.data.keys]
+    for index, comparison in enumerate(grouped):
+        for sheds, ink in ((comparison.uniform, UNIFORM), (comparison.concept, CONCEPT)):
             points = sorted((shed.kept, shed.error) for shed in sheds.values())
-            label = each.data.name if ink == CONCEPT else None
+            label = comparison.data.name if ink == CONCEPT else None
             axes.plot(*zip(*points, strict=True), f"-{marks[index]}", color=ink, markersize=4, label=label)
     axes.set(xscale="log", xlabel="share of the tuples that was kept")
     for axis in (axes.xaxis, axes.yaxis):

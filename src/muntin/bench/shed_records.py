@@ -1,4 +1,4 @@
-"""What the shed benchmark found, as records: each figure beside its baseline, with its target if it has one."""
+"""The records of the shed benchmark: each figure with its baseline, and its target if it has one."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from muntin.durations import describe
 from muntin.features.shedding.policy import Method
 
 FAR_BETTER, SMALL = 0.1, 0.1
-"""At `AT`, with many rare groups: the error beside that of uniform shedding, and the error itself."""
+"""At `AT`, with many rare groups: the error relative to that of uniform shedding, and the error itself."""
 AS_GOOD, AS_FAST, FASTER = 1.25, 1.1, 2.25
 LATENCY = 1.5
-"""What batches may take under overload, by the target latency."""
+"""The limit of batch durations under overload, relative to the target latency."""
 FIRST = 10
-"""Batches in which the rate is found."""
+"""Batches in which the rate settles."""
 
 
 @dataclass(frozen=True)
 class Goals:
-    """Which targets are fair for a data set."""
+    """The targets that are fair for a data set."""
 
     rare_groups: bool = False
-    """It has many: there concept-driven shedding is to be far better."""
+    """Many groups are rare, so concept-driven shedding must be far better."""
     alike: bool = False
-    """Both methods keep as many tuples of as many groups: what differs is mostly chance."""
+    """Both methods keep equally many tuples and groups, so they differ mostly by noise."""
 
 
 def of_means(compared: Compared, goals: Goals) -> list[Record]:
@@ -78,7 +78,7 @@ def _errors(name: str, shed: Shed) -> str:
 
 
 def _latency(compared: Compared, rate: float) -> Record:
-    """The windows of the three, run in turn."""
+    """The window latencies of the three systems, which ran in turn."""
     name = f"{_title(compared.data)}: window latency at {rate:.0%}, concept-driven by uniform"
     return _latency_beside(name, compared.concept[rate], compared.uniform[rate], note=_latencies(compared, rate))
 
@@ -97,10 +97,10 @@ def _latency_beside(name: str, concept: Shed, uniform: Shed, target: float | Non
 
 
 def _latencies(compared: Compared, rate: float) -> str:
-    found = {"normal": compared.normal, "uniform": compared.uniform[rate], "concept-driven": compared.concept[rate]}
-    told = [f"{name} {ms(shed.seconds)}, 95th percentile {ms(shed.p95)}" for name, shed in found.items()]
+    sheds = {"normal": compared.normal, "uniform": compared.uniform[rate], "concept-driven": compared.concept[rate]}
+    latencies = [f"{name} {ms(shed.seconds)}, 95th percentile {ms(shed.p95)}" for name, shed in sheds.items()]
     kept = f"kept {compared.uniform[rate].kept:.1%} and {compared.concept[rate].kept:.1%}"
-    return f"{'; '.join(told)}; {kept} of {compared.data.tuples_per_window:,.0f} tuples"
+    return f"{'; '.join(latencies)}; {kept} of {compared.data.tuples_per_window:,.0f} tuples"
 
 
 def _small(compared: Compared) -> Record:
@@ -117,7 +117,7 @@ def _small(compared: Compared) -> Record:
 
 
 def _as_good(compared: Compared) -> Record:
-    """Without groups both draw from all tuples alike. The rates are weighed equally, whatever their errors are."""
+    """Without groups, both methods draw from all tuples. The rates have equal weight, whatever their errors."""
     return _over_rates(
         compared,
         "error",
@@ -128,7 +128,7 @@ def _as_good(compared: Compared) -> Record:
 
 
 def _as_fast(compared: Compared) -> Record:
-    """Over all rates. Those of single rates are told beside it, without a target (docs/shed.md)."""
+    """Over all rates. The records of single rates have no target (docs/shed.md)."""
     return _over_rates(
         compared,
         "window latency",
@@ -138,16 +138,16 @@ def _as_fast(compared: Compared) -> Record:
     )
 
 
-def of_all_means(all_of_them: Sequence[Compared]) -> Record:
-    """Whatever a window holds: rare groups, which have more answers than by uniform shedding, few groups, or none."""
+def of_all_means(comparisons: Sequence[Compared]) -> Record:
+    """Over all data sets: with rare groups (which uniform shedding partly loses), with few groups, and without."""
     ratios = [
         gmean([compared.concept[rate].seconds / compared.uniform[rate].seconds for rate in compared.rates])
-        for compared in all_of_them
+        for compared in comparisons
     ]
     return _on_average(
         "means: window latency over all data sets and rates",
         ratios,
-        [f"for {compared.data.title}" for compared in all_of_them],
+        [f"for {compared.data.title}" for compared in comparisons],
         None,
     )
 
@@ -156,13 +156,13 @@ def _over_rates(
     compared: Compared, what: str, target: float | None, concept: Sequence[float], uniform: Sequence[float]
 ) -> Record:
     ratios = [ours / theirs for ours, theirs in zip(concept, uniform, strict=True)]
-    found = _on_average(f"{_title(compared.data)}: {what} over all rates", ratios, _at(compared.rates), target)
+    record = _on_average(f"{_title(compared.data)}: {what} over all rates", ratios, _at(compared.rates), target)
     seeds, windows = len(compared.normal.runs), len(compared.normal.windows)
-    return replace(found, note=f"{found.note}; {seeds} seeds, {windows} windows each")
+    return replace(record, note=f"{record.note}; {seeds} seeds, {windows} windows each")
 
 
-def _on_average(name: str, ratios: Sequence[float], of: Sequence[str], target: float | None) -> Record:
-    told = (f"{ratio:.2f} {each}" for ratio, each in zip(ratios, of, strict=True))
+def _on_average(name: str, ratios: Sequence[float], labels: Sequence[str], target: float | None) -> Record:
+    parts = (f"{ratio:.2f} {label}" for ratio, label in zip(ratios, labels, strict=True))
     return Record(
         name=f"{name}, concept-driven by uniform",
         rows_per_s=None,
@@ -170,7 +170,7 @@ def _on_average(name: str, ratios: Sequence[float], of: Sequence[str], target: f
         ratio=float(gmean(ratios)),
         target=target,
         better="lower",
-        note=f"geometric mean of {', '.join(told)}",
+        note=f"geometric mean of {', '.join(parts)}",
     )
 
 
@@ -179,7 +179,7 @@ def _at(rates: Iterable[float]) -> list[str]:
 
 
 def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
-    """Rare groups are kept whole, so more is kept than was asked for: beside uniform shedding that keeps as much."""
+    """Rare groups are kept completely, which exceeds the requested share. So uniform shedding gets the same share."""
     concept, title = compared.concept[AT], _title(compared.data)
     beside = f"concept-driven at {AT:.0%}, by uniform that keeps as much"
     answered = "as many tuples, of more groups, which all have an answer"
@@ -190,7 +190,7 @@ def _as_many(compared: Compared, uniform: Shed) -> list[Record]:
 
 
 def of_fits(compared: Compared) -> list[Record]:
-    """A function of whole windows: what shedding is worth where the cost lies in the windows."""
+    """The benefit of shedding for an expensive window function."""
     normal, concept, uniform = compared.normal, compared.concept[AT], compared.uniform[AT]
     name = f"{compared.data.title}, {'a fit by group' if compared.data.keys else 'a fit'}: window latency at {AT:.0%}"
     return [
@@ -208,7 +208,7 @@ def of_fits(compared: Compared) -> list[Record]:
 
 
 def of_pane_stage(data: DataSet, seconds: Mapping[str, float]) -> list[Record]:
-    """What has to be done for every tuple, whether it is kept or not."""
+    """The cost of the pane stage, which sees every tuple, kept or not."""
     rows = len(data.tuples)
     return [
         Record(
@@ -227,7 +227,7 @@ def of_pane_stage(data: DataSet, seconds: Mapping[str, float]) -> list[Record]:
 
 @dataclass
 class OnSpark:
-    """Batches of the same rides as a stream: as they are, and shed by either method at several rates."""
+    """Batches of the same rides as a stream: without shedding, and with either method at several rates."""
 
     normal: Measured | None = None
     shed: dict[Method, dict[float, Measured]] = field(default_factory=lambda: {"uniform": {}, "concept": {}})
@@ -236,28 +236,30 @@ class OnSpark:
         self.normal = measured if self.normal is None else self.normal + measured
 
     def add(self, method: Method, rate: float, measured: Measured) -> None:
-        found = self.shed[method]
-        found[rate] = found[rate] + measured if rate in found else measured
+        by_rate = self.shed[method]
+        by_rate[rate] = by_rate[rate] + measured if rate in by_rate else measured
 
 
-def on_spark(rows: int, found: OnSpark) -> list[Record]:
-    """The same end to end: all that a query takes, whatever becomes of a row."""
-    assert found.normal is not None, "all were run"
-    uniform, concept = found.shed["uniform"], found.shed["concept"]
+def on_spark(rows: int, measured_runs: OnSpark) -> list[Record]:
+    """The end-to-end cost of a query, for kept and shed rows."""
+    assert measured_runs.normal is not None, "all were run"
+    uniform, concept = measured_runs.shed["uniform"], measured_runs.shed["concept"]
     name = "Spark, made rides, mean by group: time of a batch"
     by_uniform = {
-        rate: _batches(f"{name} at {rate:.0%}, concept-driven by uniform", rows, each, uniform[rate], "uniform")
-        for rate, each in concept.items()
+        rate: _batches(f"{name} at {rate:.0%}, concept-driven by uniform", rows, measured, uniform[rate], "uniform")
+        for rate, measured in concept.items()
     }
     ratios = {rate: record.ratio for rate, record in by_uniform.items() if record.ratio is not None}
     over_all = _on_average(f"{name} over all rates", list(ratios.values()), _at(ratios), AS_FAST)
     by_uniform[AT] = replace(by_uniform[AT], target=AS_FAST)
-    by_normal = _batches(f"{name} at {AT:.0%}, concept-driven by normal", rows, concept[AT], found.normal, "normal")
+    by_normal = _batches(
+        f"{name} at {AT:.0%}, concept-driven by normal", rows, concept[AT], measured_runs.normal, "normal"
+    )
     return [*by_uniform.values(), over_all, by_normal]
 
 
 def _batches(name: str, rows: int, ours: Measured, theirs: Measured, theirs_is: str) -> Record:
-    """They differ by little, so the fastest batches are compared."""
+    """Compare the fastest batches, since the systems differ by little."""
     return Record(
         name=name,
         rows_per_s=ours.fastest,
@@ -273,7 +275,7 @@ def _batches(name: str, rows: int, ours: Measured, theirs: Measured, theirs_is: 
 
 @dataclass
 class Closing:
-    """Batches of a data set on Spark, with each of which a window closes, shed by either method at one rate."""
+    """Batches of a data set on Spark, shed by either method at one rate. A window closes with each batch."""
 
     data: DataSet
     rate: float
@@ -283,34 +285,34 @@ class Closing:
         self.shed[method] = self.shed[method] + measured if method in self.shed else measured
 
     def seconds(self, method: Method) -> float:
-        """On average, of the faster half: what the machine does besides makes the others slow.
+        """The mean of the faster half of the batches, since other load slows the slower half.
 
-        The methods differ by a few milliseconds of hundreds, and one against itself differs less by this than by the
-        median.
+        The methods differ by a few milliseconds of hundreds. This mean varies less between runs of one method than the
+        median does.
         """
         latencies = np.sort(self.shed[method].latencies)
         return float(np.mean(latencies[: -(-len(latencies) // 2)]))
 
 
-def of_closing(found: Closing) -> Record:
-    """Figure 8, as the paper takes it: on the engine, from the watermark until the result is at the next operator."""
-    uniform, concept = found.seconds("uniform"), found.seconds("concept")
+def of_closing(closing: Closing) -> Record:
+    """Figure 8, measured as in CoD: on the engine, from the watermark until the result is at the next operator."""
+    uniform, concept = closing.seconds("uniform"), closing.seconds("concept")
     return Record(
-        name=f"Spark, {_title(found.data)}: window latency at {found.rate:.0%}, concept-driven by uniform",
+        name=f"Spark, {_title(closing.data)}: window latency at {closing.rate:.0%}, concept-driven by uniform",
         rows_per_s=None,
         baseline=uniform * 1e3,
         ratio=concept / uniform,
         target=AS_FAST,
         better="lower",
         baseline_name="ms uniform",
-        note=f"{_closed('uniform', found)}; {_closed('concept', found)}",
+        note=f"{_closed('uniform', closing)}; {_closed('concept', closing)}",
     )
 
 
-def _closed(method: Method, found: Closing) -> str:
-    latencies = found.shed[method].latencies
-    told = f"{ms(found.seconds(method))}, 95th percentile {ms(float(np.percentile(latencies, 95)))}"
-    return f"{method}: {told}, {len(latencies)} batches"
+def _closed(method: Method, closing: Closing) -> str:
+    latencies = closing.shed[method].latencies
+    times = f"{ms(closing.seconds(method))}, 95th percentile {ms(float(np.percentile(latencies, 95)))}"
+    return f"{method}: {times}, {len(latencies)} batches"
 
 
 def of_drift(data: DataSet, drift: Drift) -> Record:
@@ -328,18 +330,18 @@ def of_drift(data: DataSet, drift: Drift) -> Record:
 
 
 def of_overload(capacity: float, target: float, shed: Driven, plain: Driven) -> list[Record]:
-    """Whether batches stay within the target latency, and what happens without."""
+    """Whether batches stay within the target latency, and what happens without shedding."""
     seconds = [batch.seconds for batch in shed.batches[FIRST:]]
     rates = [batch.rate for batch in shed.batches[FIRST:]]
-    title = f"Spark, {shed.rows_per_s / capacity:.1f} times the rate that it can take"
-    told = (
-        f"{capacity:,.0f} rows/s are what it can take, {shed.rows_per_s:,} came for {shed.seconds:.0f} s; "
+    title = f"Spark, {shed.rows_per_s / capacity:.1f} times its capacity"
+    summary = (
+        f"capacity {capacity:,.0f} rows/s, input {shed.rows_per_s:,} rows/s for {shed.seconds:.0f} s; "
         f"{len(shed.batches)} batches, those after the first {FIRST} count"
     )
     if not seconds:
-        return [Record(f"{title}: batch duration by the target latency", None, None, None, None, note=told)]
+        return [Record(f"{title}: batch duration by the target latency", None, None, None, None, note=summary)]
     return [
-        _duration(f"{title}: 95th percentile of batch durations", float(np.percentile(seconds, 95)), target, told),
+        _duration(f"{title}: 95th percentile of batch durations", float(np.percentile(seconds, 95)), target, summary),
         _duration(
             f"{title}: longest batch",
             max(seconds),
@@ -378,7 +380,7 @@ def _durations(driven: Driven) -> str:
 
 
 def _few(batches: Sequence[Seen]) -> Sequence[Seen]:
-    return batches if len(batches) <= MOST_TOLD else batches[:: -(-len(batches) // MOST_TOLD)]
+    return batches if len(batches) <= MOST_LISTED else batches[:: -(-len(batches) // MOST_LISTED)]
 
 
-MOST_TOLD = 12
+MOST_LISTED = 12

@@ -1,9 +1,8 @@
-"""Sliding sum and mean over 1,000 keys: what it costs to slide finely (SPRINGALD, section VI).
+"""Sliding sum and mean over 1,000 keys: the cost of sliding finely (SPRINGALD, section VI).
 
-Muntin, Spark's own `window()` and a pass-through of the same rows to Python, each in steady state in one run. Against
-Spark the median batch counts. Against the pass-through, and from one slide to another, the differences are smaller than
-what other programs on the machine make of a batch, so that the fastest batch of each run counts; and there are several
-runs, each of Muntin's between two of the pass-through.
+One run measures Muntin, Spark's `window()` and a pass-through of the same rows to Python, each in steady state. Against
+Spark, the median batch counts. Against the pass-through, and between slides, the differences are smaller than the noise
+of the machine. There the fastest batch of each run counts, and every run of Muntin is between two of the pass-through.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ DELAY = "1 second"
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it to run.
+    """The size of the run.
 
-    At 60 Spark gets half of Muntin's batch, and much less at 600, where it would take hours otherwise. That is not in
-    its favour: larger ones suit it, as they suit Muntin, for which each has a fixed price of about a second. The quick
-    run also gives it few keys at 600; its figures there only show that it works.
+    Spark gets smaller batches: half of Muntin's at size/slide 60, and far smaller ones at 600, where it would otherwise
+    take hours. That is to Spark's disadvantage: both are faster with larger batches, and a batch costs Muntin about a
+    second besides its rows. The quick run also gives Spark few keys at 600: its figures only show that it works.
     """
 
     ratios: tuple[int, ...]
     ours: Load
     sparks: dict[int, Load]
     rounds: int
-    """Runs of Muntin and of the pass-through in turn."""
+    """How often Muntin and the pass-through run in turn."""
     warm_up: int
     """Batches of each run that do not count."""
     compared: tuple[int, ...]
@@ -90,7 +89,7 @@ def run(out: Path, quick: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Beside:
-    """A run of Muntin, and those of the pass-through before and after it."""
+    """A run of Muntin, and the runs of the pass-through before and after it."""
 
     ours: Measured
     before: Measured
@@ -102,7 +101,7 @@ class Beside:
 
     @property
     def ratio(self) -> float:
-        """Of the times."""
+        """Muntin's time divided by that of the pass-through."""
         return self.through / self.ours.fastest
 
 
@@ -110,7 +109,7 @@ class _Bench:
     def __init__(self, running: Running, scale: Scale) -> None:
         self._running = running
         self._spark = running.spark
-        # Spark's own windows get Spark's own settings, its state store among them.
+        # Spark's windows run with Spark's settings, including its state store.
         self._plain = running.spark.newSession()
         self._plain.conf.set(PARTITIONS, str(partitions(running.spark)))
         self._scale = scale
@@ -124,23 +123,23 @@ class _Bench:
         with self._running.step("warming up"):
             self._warm_up(main)
         beside = self._beside(main)
-        ours = {ratio: _all_batches([each.ours for each in runs]) for ratio, runs in beside.items()}
+        ours = {ratio: _all_batches([run.ours for run in runs]) for ratio, runs in beside.items()}
         peaks = worker_peaks()
         sparks = {ratio: self._sparks(ratio, load) for ratio, load in self._scale.sparks.items()}
         differences = {ratio: self._compare(ratio) for ratio in self._scale.compared}
         curves = {
-            "Muntin": {ratio: each.rows_per_s for ratio, each in ours.items()},
-            "Spark window()": {ratio: each.rows_per_s for ratio, each in sparks.items()},
+            "Muntin": {ratio: measured.rows_per_s for ratio, measured in ours.items()},
+            "Spark window()": {ratio: measured.rows_per_s for ratio, measured in sparks.items()},
             "rows to Python, nothing else": {
-                ratio: fmean(each.through for each in runs) for ratio, runs in beside.items()
+                ratio: fmean(run.through for run in runs) for ratio, runs in beside.items()
             },
         }
         return _records(beside, ours, sparks, differences, peaks), partial(draw, curves)
 
     def _warm_up(self, main: Path) -> None:
-        """A run of each system, so that none of the measured ones pays for starting the JVM and the workers.
+        """Run each system once, so that no measured run pays for starting the JVM and the workers.
 
-        Muntin's is as long as those that count: the JVM takes a few large batches to compile what it runs.
+        Muntin's run is as long as the measured ones, since the JVM needs a few large batches to compile its code.
         """
         folder = self._place / "warm-up"
         write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=2))
@@ -149,21 +148,21 @@ class _Bench:
             self._running.measure(system, warm_up=0)
 
     def _beside(self, main: Path) -> dict[int, list[Beside]]:
-        """A pass-through before and after every run of Muntin, so that neither has the quieter machine."""
-        found: dict[int, list[Beside]] = {ratio: [] for ratio in self._scale.ratios}
+        """Run a pass-through before and after every run of Muntin, so that neither has the quieter machine."""
+        beside: dict[int, list[Beside]] = {ratio: [] for ratio in self._scale.ratios}
         before = self._through(main)
         for ratio in self._scale.ratios * self._scale.rounds:
             ours, after = self._ours(main, ratio), self._through(main)
-            found[ratio].append(Beside(ours, before, after))
+            beside[ratio].append(Beside(ours, before, after))
             before = after
-        return found
+        return beside
 
     def _through(self, main: Path) -> Measured:
         with self._running.step("pass-through"):
             return self._running.measure(_pass_through(stream(self._spark, main)), self._scale.warm_up)
 
     def _ours(self, main: Path, ratio: int) -> Measured:
-        """The same batches for every ratio, behind one batch of the past that fills the windows."""
+        """The same batches for every ratio, after one batch of past rows that fills the windows."""
         folder = self._place / f"ours-{ratio}"
         if not folder.exists():
             folder.mkdir()
@@ -171,7 +170,7 @@ class _Bench:
             for file in sorted(main.iterdir()):
                 os.link(file, folder / file.name)
         with self._running.step(f"Muntin, size/slide {ratio}"):
-            # The batch of the past is never counted.
+            # The batch of past rows does not count.
             query = _ours(stream(self._spark, folder), ratio)
             return self._running.measure(query.to_df(), self._scale.warm_up + 1)
 
@@ -179,17 +178,17 @@ class _Bench:
         folder = self._place / f"spark-{ratio}"
         with self._running.step(f"Spark window(), size/slide {ratio}"):
             write_batches(folder, load)
-            # A batch that takes minutes needs no other before it.
+            # A batch of minutes needs no warm-up.
             warm_up = min(self._scale.warm_up, load.batches - 1)
             return self._running.measure(_sparks(stream(self._plain, folder), ratio), warm_up)
 
     def _compare(self, ratio: int) -> int:
-        """How many results differ, over a table of one batch and the keys below COMPARED_KEYS."""
+        """The number of results that differ, over a table of one batch and the keys below COMPARED_KEYS."""
         folder = self._place / f"compare-{ratio}"
         with self._running.step(f"comparing results, size/slide {ratio}"):
             write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=1), seed=ratio)
-            some = self._spark.read.parquet(str(folder)).where(f"key < {COMPARED_KEYS}")
-            return _differences(_ours(some, ratio).to_df(), _sparks(some, ratio))
+            table = self._spark.read.parquet(str(folder)).where(f"key < {COMPARED_KEYS}")
+            return _differences(_ours(table, ratio).to_df(), _sparks(table, ratio))
 
 
 def _ours(frame: DataFrame, ratio: int) -> muntin.Query:
@@ -205,13 +204,13 @@ def _sparks(frame: DataFrame, ratio: int) -> DataFrame:
 
 
 def _pass_through(frame: DataFrame) -> DataFrame:
-    """The rows go to Python and nothing comes back: the limit of any operator that is fed by a DataFrame."""
+    """Send the rows to Python, and return only their count: the limit of any operator over a DataFrame."""
 
-    def swallow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = sum(batch.num_rows for batch in batches)
         yield pa.record_batch([pa.array([count])], names=["count"])
 
-    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = swallow
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = count_rows
     return frame.mapInArrow(function, "count long")
 
 
@@ -219,8 +218,8 @@ def _differences(ours: DataFrame, sparks: DataFrame) -> int:
     left = ours.select("window", "key", F.col("total").alias("a"), F.col("mean").alias("b"))
     both = left.join(sparks, ["window", "key"], "full_outer")
     missing = F.col("a").isNull() | F.col("total").isNull()
-    apart = (F.abs(F.col("a") - F.col("total")) > 1e-6) | (F.abs(F.col("b") - F.col("mean")) > 1e-9)
-    return both.where(missing | apart).count()
+    unequal = (F.abs(F.col("a") - F.col("total")) > 1e-6) | (F.abs(F.col("b") - F.col("mean")) > 1e-9)
+    return both.where(missing | unequal).count()
 
 
 def _all_batches(runs: Sequence[Measured]) -> Measured:
@@ -249,13 +248,13 @@ def _records(
     records += [
         Record(
             name=f"size/slide {ratio}: time against a pass-through",
-            rows_per_s=fmean(each.ours.fastest for each in runs),
-            baseline=fmean(each.through for each in runs),
-            ratio=fmean(each.ratio for each in runs),
+            rows_per_s=fmean(run.ours.fastest for run in runs),
+            baseline=fmean(run.through for run in runs),
+            ratio=fmean(run.ratio for run in runs),
             target=1.3,
             better="lower",
             baseline_name="pass-through",
-            note="by run " + ", ".join(f"{each.ratio:.2f}" for each in runs),
+            note="by run " + ", ".join(f"{run.ratio:.2f}" for run in runs),
         )
         for ratio, runs in beside.items()
     ]
@@ -275,10 +274,10 @@ def _records(
 
 
 def _growth(beside: Mapping[int, Sequence[Beside]]) -> Record:
-    """Minutes lie between the two, and the machine is not the same: each is taken by the pass-through beside it."""
+    """The runs are minutes apart, and the machine's speed changes. So each is compared with its pass-through."""
     first, last = min(beside), max(beside)
-    by_through = {ratio: fmean(each.ratio for each in beside[ratio]) for ratio in (first, last)}
-    fastest = {ratio: max(each.ours.fastest for each in beside[ratio]) for ratio in (first, last)}
+    by_through = {ratio: fmean(run.ratio for run in beside[ratio]) for ratio in (first, last)}
+    fastest = {ratio: max(run.ours.fastest for run in beside[ratio]) for ratio in (first, last)}
     return Record(
         name=f"growth of time from size/slide {first} to {last}",
         rows_per_s=fastest[last],
@@ -297,19 +296,19 @@ def _memory_records(ours: dict[int, Measured], sparks: dict[int, Measured], peak
         state = muntin.progress(ours[ratio].query)
         reports = [report for report in sparks[ratio].query.recentProgress if report["numInputRows"] > 0]
         state_operator = reports[-1]["stateOperators"][0]
-        kept = state_operator["memoryUsedBytes"]
+        spark_bytes = state_operator["memoryUsedBytes"]
         records.append(
             Record(
                 name=f"size/slide {ratio}: state, bytes",
                 rows_per_s=None,
-                baseline=kept,
-                ratio=state.state_bytes / kept if kept else None,
+                baseline=spark_bytes,
+                ratio=state.state_bytes / spark_bytes if spark_bytes else None,
                 target=None,
                 better="lower",
                 baseline_name="bytes in Spark's",
                 note=f"{state.state_bytes:,} bytes for {state.panes:,} (key, pane): "
                 f"{state.state_bytes / max(state.panes, 1):.1f} bytes each; Spark keeps "
-                f"{state_operator['numRowsTotal']:,} (key, window) rows in {kept:,} bytes",
+                f"{state_operator['numRowsTotal']:,} (key, window) rows in {spark_bytes:,} bytes",
             )
         )
     largest = max(sparks)

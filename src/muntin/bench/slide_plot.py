@@ -1,4 +1,4 @@
-"""The picture of the slide benchmark: rate over size/slide."""
+"""The chart of the slide benchmark: rate over size/slide."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 INK = {"Muntin": "#0b6e4f", "Spark window()": "#c8553d"}
-"""Colours of the systems; a curve of any other name is a limit, drawn as a thin line."""
+"""The colours of the systems. A curve with any other name is a limit, drawn as a thin line."""
 ABOVE = "Muntin"
-"""Its figures stand above its curve, since those of others are below."""
+"""The system whose labels are above its curve; those of the others are below."""
 
 
 def draw(curves: Mapping[str, Mapping[int, float]], path: Path) -> None:

@@ -21,14 +21,14 @@ from muntin.arrays import Array
 
 SCHEMA = "ts timestamp, key int, value double"
 EPOCH = 1_700_000_000_000_000
-"""Where the measured event time begins, in microseconds."""
+"""The start of the measured event time, in microseconds."""
 FILES_PER_BATCH = 2
-"""One per core, so that both have work."""
+"""One per core."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """A stream: `keys` keys, each with `per_second` rows per second of event time, `seconds` of it per batch."""
+    """A stream: each key has `per_second` rows per second of event time, and a batch covers `seconds` of it."""
 
     keys: int
     per_second: int
@@ -42,7 +42,7 @@ class Load:
 
 
 def write_batches(folder: Path, load: Load, seed: int = 0) -> None:
-    """A few files per batch. Neighbouring rows are out of order by up to half a second."""
+    """Write a few files per batch. Neighbouring rows are out of order by up to half a second."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(seed)
     for batch in range(load.batches):
@@ -57,7 +57,7 @@ def write_batches(folder: Path, load: Load, seed: int = 0) -> None:
 
 
 def write_past(folder: Path, keys: int, seconds: int) -> None:
-    """One batch that comes before all others: one row per key and second of the past, so that windows are full."""
+    """Write a first batch that fills the windows: one row per key and second before the measured time."""
     rng = np.random.default_rng(seconds)
     per_file = -(-seconds // FILES_PER_BATCH)
     for part in range(FILES_PER_BATCH):
@@ -69,7 +69,7 @@ def write_past(folder: Path, keys: int, seconds: int) -> None:
 
 
 def write_tables(folder: Path, batches: Iterable[pa.Table]) -> Path:
-    """Batches of any rows: a few files each, one stretch of time after the other."""
+    """Write batches of any rows, in order, as a few files each."""
     folder.mkdir(parents=True)
     for batch, table in enumerate(batches):
         share = -(-len(table) // FILES_PER_BATCH)
@@ -96,16 +96,16 @@ def stream(spark: SparkSession, folder: Path, schema: str | StructType = SCHEMA)
 
 @dataclass(frozen=True)
 class Measured:
-    """Batches in steady state, those of the warm-up left out."""
+    """Batches in steady state, without those of the warm-up."""
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     query: StreamingQuery
     latencies: tuple[float, ...] = ()
-    """Of these, the seconds from when rows and watermark are there until the results are at the sink."""
+    """Seconds of each batch from having its rows and watermark until its results are at the sink."""
 
     def __add__(self, later: Measured) -> Measured:
-        """The batches of both."""
+        """The batches of both runs."""
         latencies = self.latencies + later.latencies
         return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query, latencies)
 
@@ -115,24 +115,24 @@ class Measured:
 
     @property
     def rows_per_s(self) -> float:
-        """The rate of the median batch: one that the machine disturbed does not count."""
+        """The rate of the median batch, which ignores disturbed batches."""
         return median(self.rates)
 
     @property
     def fastest(self) -> float:
-        """The rate of the fastest batch: where two systems differ by little, what the machine does when left alone."""
+        """The rate of the fastest batch, for systems that differ by little: it is the least disturbed one."""
         return max(self.rates)
 
 
 def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None]) -> Measured:
-    """Run the stream to its end; the first `warm_up` batches with rows do not count, nor do those without."""
+    """Run the stream to its end. Batches without rows do not count, nor do the first `warm_up` batches with rows."""
     scratch.mkdir(parents=True, exist_ok=True)
-    checkpoint = tempfile.mkdtemp(dir=scratch)  # a new one: Spark may still write to that of a query that has ended
+    checkpoint = tempfile.mkdtemp(dir=scratch)  # a new one, since Spark may still write to that of an ended query
     writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     while not query.awaitTermination(1):
         tick(f"batch {len(query.recentProgress)}")
-    reports = [each for each in query.recentProgress if each["numInputRows"] > 0][warm_up:]
+    reports = [report for report in query.recentProgress if report["numInputRows"] > 0][warm_up:]
     shutil.rmtree(checkpoint, ignore_errors=True)
     return Measured(
         rows=tuple(report["numInputRows"] for report in reports),
@@ -143,22 +143,22 @@ def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str],
 
 
 def worker_peaks() -> list[int]:
-    """The peak resident memory of each Python worker of this machine in bytes, as Linux counts it; none elsewhere."""
+    """The peak resident memory of each Python worker in bytes. Empty on systems other than Linux."""
     return _of_workers("VmHWM")
 
 
 def worker_memory() -> list[int]:
-    """The same as it stands."""
+    """The current resident memory of each Python worker in bytes. Empty on systems other than Linux."""
     return _of_workers("VmRSS")
 
 
 def _of_workers(field: str) -> list[int]:
-    found = []
+    sizes = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if b"pyspark.daemon" in (process / "cmdline").read_bytes():
                 lines = (process / "status").read_text().splitlines()
-                found += [int(line.split()[1]) * 1024 for line in lines if line.startswith(field)]
+                sizes += [int(line.split()[1]) * 1024 for line in lines if line.startswith(field)]
         except OSError:
-            continue  # it has just ended
-    return found
+            continue  # the process has ended
+    return sizes

@@ -1,8 +1,9 @@
-"""Every window model beside time windows of the same pane count: rows/s by keys and by size/slide.
+"""Every window model against time windows with as many panes: rows/s by keys and by size/slide.
 
-Time windows are summed up before the shuffle; the other models need the tuples themselves. What that costs is the
-figure here (sliding-window parallelism, sections 2.1 to 2.3, has the models). Of each, the fastest batch counts: what
-other programs on the machine do would otherwise make as much of a difference as the models.
+Time windows are aggregated before the shuffle; the other models need the tuples. This benchmark measures the cost of
+that. The models are those of Mencagli et al., *Harnessing Sliding-Window Execution Semantics for Parallel Stream
+Processing* (2018), sections 2.1 to 2.3. The fastest batch counts: otherwise, other load on the machine would make as
+much of a difference as the models.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from muntin.bench.steady import EPOCH, Load, Measured, stream, write_batches
 from muntin.bench.windows_plot import draw
 
 ROWS_PER_SECOND = 30_000
-"""Of event time, over all keys together."""
+"""Rows per second of event time, over all keys."""
 SIZE = 60
-"""Seconds that a window reaches back, at every size/slide."""
+"""Seconds of a window, at every size/slide."""
 GAP_IN_INTERVALS = 5
-"""The gap of a session, in mean intervals between the tuples of a key: about 150 tuples to a session."""
+"""The gap of a session, in mean intervals between the tuples of a key. Sessions have about 150 tuples."""
 PANES = 60
-"""Size/slide where the number of keys changes."""
+"""Size/slide where the number of keys varies."""
 DELAY = "1 second"
 TARGETS = {"count": 0.5, "session": 0.5, "slide by tuple": 0.5, "delta": 0.25}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """So many keys, and windows that slide by such a part of their size."""
+    """The number of keys, and size/slide."""
 
     keys: int
     ratio: int
 
     @property
     def tuples(self) -> int:
-        """Of a key, in one slide."""
+        """Tuples of a key in one slide."""
         return max(ROWS_PER_SECOND * SIZE // (self.keys * self.ratio), 1)
 
     @property
@@ -66,10 +67,10 @@ MODELS: Mapping[str, Callable[[Setting], W.Window]] = {
 class Scale:
     keys: tuple[int, ...]
     ratios: tuple[int, ...]
-    """At RATIO_KEYS keys, besides PANES."""
+    """The size/slide to run with RATIO_KEYS keys, besides PANES."""
     seconds: int
     batches: int
-    """The first of them does not count."""
+    """The first one does not count."""
 
 
 RATIO_KEYS = 100
@@ -84,7 +85,7 @@ def run(out: Path, quick: bool = False) -> int:
 
 
 def _run(running: Running, scale: Scale) -> tuple[list[Record], Draw]:
-    sliding = [name for name in MODELS if name != "session"]  # a session does not slide
+    sliding = [name for name in MODELS if name != "session"]  # sessions do not slide
     by_keys = [(name, Setting(keys, PANES)) for keys in scale.keys for name in MODELS]
     by_ratio = [(name, Setting(RATIO_KEYS, ratio)) for ratio in scale.ratios for name in sliding]
     running.steps(1 + len(scale.keys) + len(by_keys) + len(by_ratio))
@@ -105,7 +106,7 @@ def _run(running: Running, scale: Scale) -> tuple[list[Record], Draw]:
     ]
     if scale.ratios:
         records += [_growth(name, measured, min(scale.ratios), max(scale.ratios)) for name in sliding]
-    rates = {which: each.fastest for which, each in measured.items()}
+    rates = {case: result.fastest for case, result in measured.items()}
     curves_by_keys = {n: {s.keys: r for (m, s), r in rates.items() if m == n and s.ratio == PANES} for n in MODELS}
     curves_by_ratio = {
         n: dict(sorted((s.ratio, r) for (m, s), r in rates.items() if m == n and s.keys == RATIO_KEYS)) for n in sliding
@@ -136,7 +137,7 @@ def _beside_time(name: str, setting: Setting, measured: Mapping[tuple[str, Setti
         target=TARGETS.get(name),
         baseline_name="time windows",
         note=f"{progress.results:,} results; {progress.state_bytes:,} bytes of state for {progress.panes:,} leaves and "
-        f"{progress.tuples:,} tuples that wait",
+        f"{progress.tuples:,} waiting tuples",
     )
 
 

@@ -1,4 +1,4 @@
-"""The picture of the windows benchmark: rate by keys and by size/slide, a curve per model."""
+"""The chart of the windows benchmark: rate by keys and by size/slide, one curve per model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 _MINUTE = 60_000_000
 _FIRST_FILE_WRITTEN = 1_388_534_400
-"""Any fixed moment would do; this is the end of 2013, in seconds."""
+"""Modification time of the first file, in seconds: the end of 2013. Any fixed time works."""
 
 
 def load() -> pa.Table:
@@ -22,9 +22,10 @@ def load() -> pa.Table:
 
 
 def in_order_of_report(flights: pa.Table) -> tuple[pa.Table, pa.Array]:
-    """The flights as they became known, and when: a delayed flight is reported when it leaves at last.
+    """The flights in the order of their reports, and the times of the reports.
 
-    So the stream is out of order for a real reason. A cancelled flight is reported at its scheduled time.
+    A delayed flight is reported when it leaves. So the stream is out of order, as real streams are. A cancelled flight
+    is reported at its scheduled time.
     """
     scheduled = np.asarray(flights["departure"].cast(pa.int64()))
     delay = np.asarray(flights["dep_delay"].fill_null(0)).astype(np.int64)
@@ -34,23 +35,23 @@ def in_order_of_report(flights: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 
 def write_months(directory: Path, months: int) -> int:
-    """One file for each of the first months, in the order in which a stream will read them; returns the rows."""
+    """Write one file per month, in the order in which a stream reads them. Returns the number of rows."""
     flights, reported = in_order_of_report(load())
     month = np.asarray(reported).astype("datetime64[us]").astype("datetime64[M]")
-    # The flights that were due in the last minutes of the year and left in the next belong to its last file.
+    # Flights due at the end of December that left in January go into the last file.
     month = np.minimum(month, np.datetime64("2013-12"))
     rows = 0
     for number in range(months):
-        part = flights.filter(pa.array(month == np.datetime64("2013-01") + number))
+        flights_of_month = flights.filter(pa.array(month == np.datetime64("2013-01") + number))
         path = directory / f"2013-{number + 1:02}.parquet"
-        pq.write_table(part, path)
-        # A file stream reads the oldest file first, and files written within one second are of one age.
+        pq.write_table(flights_of_month, path)
+        # A file stream reads the oldest file first, and only compares whole seconds.
         os.utime(path, (_FIRST_FILE_WRITTEN + number, _FIRST_FILE_WRITTEN + number))
-        rows += part.num_rows
+        rows += flights_of_month.num_rows
     return rows
 
 
 def stream(spark: SparkSession, directory: Path) -> DataFrame:
-    """The files as a stream, one to a batch."""
+    """The files as a stream, one file per batch."""
     schema = spark.read.parquet(str(directory)).schema
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))

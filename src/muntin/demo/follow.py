@@ -1,4 +1,4 @@
-"""Run a streaming query to its end, and tell how it stands on the way."""
+"""Runs a streaming query to its end and reports its progress."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _LOOK_EVERY = 0.5
 
 @dataclass(frozen=True)
 class Standing:
-    """How a query stands: what has gone in, what has come out, what it keeps."""
+    """The progress of a query: input, output, and state."""
 
     running: bool
     batches: int
     rows: int
     closed: int
-    """Results so far: windows of airports that have closed."""
+    """Results so far: one per closed window and airport."""
     state_bytes: int
     late: int | None = None
-    """Rows that counted nowhere, if the query can tell."""
+    """Rows that were too late for all windows, if the query reports them."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a finished query did, and how long it took, in seconds."""
+    """A finished query and its duration in seconds."""
 
     end: Standing
     total: float
-    """From start to end, as a person with a watch would measure it."""
+    """Wall-clock time from start to end."""
     steady: float
-    """All batches after the first, added up."""
+    """The sum over all batches after the first."""
 
 
 Look = Callable[[StreamingQuery], Standing]
 
 
 def run_to_end(results: DataFrame, directory: Path, look: Look, show: Callable[[Standing], None]) -> Run:
-    """Write the results of everything that the stream has now as Parquet in `directory`."""
+    """Process the available input of the stream, and write the results as Parquet to `directory`."""
     began = time.perf_counter()
     query = (
         results.writeStream.outputMode("append")
@@ -62,8 +62,8 @@ def run_to_end(results: DataFrame, directory: Path, look: Look, show: Callable[[
     total = time.perf_counter() - began
     end = look(query)
     show(end)
-    _, *rest = (report["durationMs"]["triggerExecution"] / 1000 for report in _batches(query))
-    return Run(end, total, sum(rest))
+    _, *others = (report["durationMs"]["triggerExecution"] / 1000 for report in _batches(query))
+    return Run(end, total, sum(others))
 
 
 def look_at_muntin(query: StreamingQuery) -> Standing:
@@ -87,11 +87,11 @@ def look_at_spark(query: StreamingQuery) -> Standing:
         batches=len(reports),
         rows=sum(int(report["numInputRows"]) for report in reports),
         closed=sum(int(operator["numRowsRemoved"]) for operator in operators),
-        # Of the several versions in memory in memory, only the one that counts.
+        # Spark keeps several versions of the state in memory; this is the current one.
         state_bytes=int(operators[-1]["customMetrics"]["stateOnCurrentVersionSizeBytes"]) if operators else 0,
     )
 
 
 def _batches(query: StreamingQuery) -> list[Any]:
-    """The reports of batches that ran; a report without a duration only says that there was nothing to do."""
+    """The reports of batches that ran. Spark also reports triggers without input, which have no duration."""
     return [report for report in query.recentProgress if "addBatch" in report["durationMs"]]

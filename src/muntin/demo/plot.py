@@ -1,4 +1,4 @@
-"""The year as a picture: a band per airport, drawn from the three windows of the one query."""
+"""The picture of the year: a band per airport, drawn from the three windows of one query."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SCALE = Normalize(0, 90)  # minutes
 _MICROSECONDS_A_DAY = 24 * 60 * 60 * 1_000_000
 _STEPS_A_DAY = _MICROSECONDS_A_DAY // HOURS.slide
 _FIRST_HOUR = 7
-"""Earlier, the last six hours hold next to no flights."""
+"""Before that, the last six hours have almost no flights."""
 _MIDDLE_OF_A_MONTH = 15
 _LEFT, _RIGHT = 0.06, 0.975
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Days since 1970, which is how matplotlib counts: the first that is drawn, and the one after the last."""
+    """The days that are drawn, from `first` to before `last`, as days since 1970 (matplotlib's unit)."""
 
     first: int
     last: int
@@ -48,7 +48,7 @@ class _Span:
 
 
 def draw(answers: Mapping[str, pa.Table], worst: Sequence[WorstDay], path: Path) -> None:
-    """`answers` by the title of their window, in order."""
+    """`answers` are the sorted results by the title of their window."""
     airports = sorted(set(answers[WEEK.title]["origin"].to_pylist()))
     height = 2.75 * len(airports) + 2.1
     figure = Figure(figsize=(13, height), facecolor=_PAPER)
@@ -57,11 +57,13 @@ def draw(answers: Mapping[str, pa.Table], worst: Sequence[WorstDay], path: Path)
     span = _Span.of(answers[DAY.title])
     ceiling = 1.08 * max([60.0, *(day.mean_delay for day in worst)])
     for row, airport in enumerate(airports):
-        mine = {title: table.filter(pc.equal(table["origin"], airport)) for title, table in answers.items()}
+        answers_of_airport = {
+            title: table.filter(pc.equal(table["origin"], airport)) for title, table in answers.items()
+        }
         cells = bands[row].subgridspec(2, 1, hspace=0.1)
         lines, heat = figure.add_subplot(cells[0]), figure.add_subplot(cells[1])
-        _draw_lines(lines, mine, next((day for day in worst if day.airport == airport), None), ceiling)
-        _draw_heat(heat, mine[HOURS.title], span)
+        _draw_lines(lines, answers_of_airport, next((day for day in worst if day.airport == airport), None), ceiling)
+        _draw_heat(heat, answers_of_airport[HOURS.title], span)
         name = CITIES.get(airport, airport)
         lines.set_title(name, loc="left", color=_INK, fontsize=15, fontweight="bold", pad=7)
         for axes in (lines, heat):
@@ -71,11 +73,11 @@ def draw(answers: Mapping[str, pa.Table], worst: Sequence[WorstDay], path: Path)
     figure.savefig(path, dpi=150)
 
 
-def _draw_lines(axes: Axes, mine: Mapping[str, pa.Table], worst: WorstDay | None, ceiling: float) -> None:
-    day_ends, day_means = _ends(mine[DAY.title]), _means(mine[DAY.title])
+def _draw_lines(axes: Axes, answers: Mapping[str, pa.Table], worst: WorstDay | None, ceiling: float) -> None:
+    day_ends, day_means = _ends(answers[DAY.title]), _means(answers[DAY.title])
     axes.fill_between(day_ends, 0, np.maximum(day_means, 0), color=_DAY_COLOUR, alpha=0.25, linewidth=0)
     axes.plot(day_ends, day_means, color=_DAY_COLOUR, linewidth=0.8)
-    axes.plot(_ends(mine[WEEK.title]), _means(mine[WEEK.title]), color=_WEEK_COLOUR, linewidth=2.3)
+    axes.plot(_ends(answers[WEEK.title]), _means(answers[WEEK.title]), color=_WEEK_COLOUR, linewidth=2.3)
     axes.set_ylim(-4, ceiling)
     axes.set_yticks([0, 30, 60, 90], ["0", "30", "60", "90 min"])
     axes.grid(axis="y", color=_INK, alpha=0.08, linewidth=0.8)
@@ -135,10 +137,12 @@ def _dress(axes: Axes, span: _Span, with_months: bool) -> None:
 
 
 def _months(span: _Span) -> tuple[Array, list[str]]:
-    """The first day of every month that begins in the span, and what it is called."""
+    """The first day and the name of every month that begins in the span."""
     first, last = (np.datetime64(day, "D").astype("datetime64[M]") for day in (span.first, span.last - 1))
     months = np.arange(first, last + 1)
-    return months.astype("datetime64[D]").astype(np.int64), [calendar.month_name[m.month] for m in months.tolist()]
+    return months.astype("datetime64[D]").astype(np.int64), [
+        calendar.month_name[month.month] for month in months.tolist()
+    ]
 
 
 def _title(figure: Figure, height: float) -> None:

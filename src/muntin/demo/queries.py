@@ -1,4 +1,4 @@
-"""The same question twice: once to Muntin, once to plain Spark."""
+"""The same query for Muntin and for plain Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_muntin(flights: DataFrame) -> DataFrame:
 
 
 def with_spark(flights: DataFrame, window: W.TimeWindow) -> DataFrame:
-    """Spark takes one time window per query: three windows are three queries over the same files."""
+    """Spark takes one time window per query, so three windows are three queries over the same files."""
     return (
         flights.withWatermark("departure", WATERMARK)
         .groupBy("origin", F.window("departure", describe(window.size), describe(window.slide)))

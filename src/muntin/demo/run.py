@@ -23,7 +23,7 @@ WORST_DAYS_EACH = 3
 
 
 def run(out: Path, months: int = 12) -> int:
-    """Run the demo over the first `months` of the year; plot and log go to `out`. Returns the exit code."""
+    """Run the demo over the first `months` months of the year. Writes plot and log to `out`, returns the exit code."""
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
     log = out / "spark.log"
@@ -50,7 +50,7 @@ class _Demo:
         show.welcome(self._console, rows, self._months)
         with self._console.status("Starting Spark …"):
             spark = muntin.session("muntin-demo")
-        already_running = spark.sparkContext.appName != "muntin-demo"  # a session that was there keeps its name
+        already_running = spark.sparkContext.appName != "muntin-demo"  # an existing session keeps its name
         try:
             if not already_running:
                 spark.sparkContext.setLogLevel("ERROR")
@@ -66,12 +66,12 @@ class _Demo:
                 window.title: self._spark(spark, window, add(f"Spark  {window.title}")) for window in queries.WINDOWS
             }
         reader = spark.newSession()
-        reader.conf.set("spark.sql.session.timeZone", "UTC")  # the flights' clock, whatever the reader's is
+        reader.conf.set("spark.sql.session.timeZone", "UTC")  # the times of the flights are stored as UTC
         answers = self._answers(reader)
         races = []
         for window in queries.WINDOWS:
-            other = compare.in_order(self._results(reader, window.title))
-            races.append(Race(window, theirs[window.title], compare.compare(answers[window.title], other)))
+            expected = compare.in_order(self._results(reader, window.title))
+            races.append(Race(window, theirs[window.title], compare.compare(answers[window.title], expected)))
         show.race(self._console, ours, races)
         days = worst.worst_days(answers[queries.DAY.title], answers[queries.WEEK.title], WORST_DAYS_EACH)
         show.worst_days(self._console, days)
@@ -81,7 +81,7 @@ class _Demo:
         return 0 if all(race.comparison.agrees for race in races) else 1
 
     def _muntin(self, spark: SparkSession, report: Callable[[Standing], None]) -> Run:
-        session = muntin.configure(spark.newSession())  # settings of its own: neither side changes the other's
+        session = muntin.configure(spark.newSession())  # with its own settings, which Spark's queries do not get
         results = queries.with_muntin(flights.stream(session, self._files))
         return run_to_end(results, self._temporary / "muntin", look_at_muntin, report)
 
@@ -92,7 +92,7 @@ class _Demo:
         return run_to_end(results, self._temporary / window.title, look_at_spark, report)
 
     def _answers(self, spark: SparkSession) -> dict[str, pa.Table]:
-        """Muntin's results, by the title of their window."""
+        """Muntin's results by the title of their window."""
         results = self._results(spark, "muntin")
         return {
             window.title: compare.in_order(results.filter(pc.equal(results["window_name"], window.title)))

@@ -1,4 +1,4 @@
-"""What the demo prints; all of it fits 80 columns."""
+"""The output of the demo, which fits 80 columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_BAR = 10
 
 @dataclass(frozen=True)
 class Race:
-    """One window: how long plain Spark took for it, and whether the answers agree."""
+    """One window: the run of plain Spark, and the comparison of the results."""
 
     window: TimeWindow
     spark: Run
@@ -40,11 +40,11 @@ def welcome(console: Console, rows: int, files: int) -> None:
         Panel(
             Group(
                 f"[bold]{rows:,} flights[/] from New York in 2013, as a stream of {files} monthly files. They come in "
-                "the order in which they were reported, a delayed flight only when it leaves at last: the stream is "
-                "out of order, as streams are.",
+                "the order of their reports, a delayed flight only when it leaves. So the stream is out of order, as "
+                "real streams are.",
                 "",
-                "One query answers three sliding windows per airport:",
-                *(f"  [cyan]{each.title:>7}[/] every {describe(each.slide)}" for each in queries.WINDOWS),
+                "One query computes three sliding windows per airport:",
+                *(f"  [cyan]{window.title:>7}[/] every {describe(window.slide)}" for window in queries.WINDOWS),
                 "",
                 Syntax(textwrap.dedent(body).rstrip(), "python", background_color="default"),
             ),
@@ -57,7 +57,7 @@ def welcome(console: Console, rows: int, files: int) -> None:
 
 @contextmanager
 def progress(console: Console, rows: int) -> Iterator[Callable[[str], Callable[[Standing], None]]]:
-    """Gives a function that adds a query to the live display, and returns what to call with its standing."""
+    """A live display. Yields a function that adds a query and returns the callback for its progress."""
     display = Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
@@ -68,7 +68,7 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[str], Callable[[
     )
 
     def add(title: str) -> Callable[[Standing], None]:
-        # One more than there are rows: when all have been read, the last batch is still to come.
+        # One more than the rows: when all rows are read, the last batch still has to run.
         task = display.add_task(title, total=rows + 1, standing="[dim]starting[/]")
 
         def show(standing: Standing) -> None:
@@ -94,25 +94,25 @@ def _standing(standing: Standing) -> str:
 
 
 def race(console: Console, ours: Run, races: list[Race]) -> None:
-    """The times of both and whether they agree, with what the times are."""
-    agree = all(each.comparison.agrees for each in races)
-    compared = sum(each.comparison.rows for each in races)
+    """Print the times of both systems, and whether their results agree."""
+    agree = all(race.comparison.agrees for race in races)
+    compared = sum(race.comparison.rows for race in races)
     table = _table("The same answers, twice")
     table.add_column("query", no_wrap=True)
     for title in ("copies", "results", "equal", "steady", "total"):
         table.add_column(title, justify="right", no_wrap=True)
-    for each in races:
+    for race in races:
         table.add_row(
-            f"Spark   {describe(each.window.size)} every {describe(each.window.slide)}",
-            f"{each.window.copies}",
-            f"{each.comparison.rows:,}",
-            _mark(each.comparison.agrees),
-            f"{each.spark.steady:.1f} s",
-            f"{each.spark.total:.1f} s",
+            f"Spark   {describe(race.window.size)} every {describe(race.window.slide)}",
+            f"{race.window.copies}",
+            f"{race.comparison.rows:,}",
+            _mark(race.comparison.agrees),
+            f"{race.spark.steady:.1f} s",
+            f"{race.spark.total:.1f} s",
         )
     table.add_section()
-    steady, total = sum(each.spark.steady for each in races), sum(each.spark.total for each in races)
-    copies = sum(each.window.copies for each in races)
+    steady, total = sum(race.spark.steady for race in races), sum(race.spark.total for race in races)
+    copies = sum(race.window.copies for race in races)
     table.add_row("Spark   all three", f"{copies}", f"{compared:,}", "", f"{steady:.1f} s", f"{total:.1f} s")
     table.add_row(
         "Muntin  all three",
@@ -128,9 +128,8 @@ def race(console: Console, ours: Run, races: list[Race]) -> None:
     console.print(_conclusion(ours, races, steady))
     console.print(
         "[dim]Copies: how often a row is processed. Total: from start to end of a query. Steady: its batches after the "
-        "first, in which Java and the Python workers warm up. Muntin went first, with a cold Java. Spark's queries "
-        "ran one after the other, each with Spark's default state store; both sides had the same number of "
-        "partitions.[/]"
+        "first, in which Java and the Python workers warm up. Muntin ran first, with a cold Java. Spark's queries "
+        "ran one after the other, each with Spark's default state store. Both had the same number of partitions.[/]"
     )
 
 
@@ -142,26 +141,30 @@ def _verdict(races: list[Race], agree: bool, compared: int) -> str:
     if agree:
         return f"[green]✓[/] Compared row by row: all {compared:,} results are equal."
     return "\n".join(
-        f"[bold red]✗ The answers for {each.window.title} differ:[/] Muntin has {each.comparison.rows:,} rows, "
-        f"Spark {each.comparison.other_rows:,}, and {each.comparison.same:,} are the same."
-        for each in races
-        if not each.comparison.agrees
+        f"[bold red]✗ The answers for {race.window.title} differ:[/] Muntin has {race.comparison.rows:,} rows, "
+        f"Spark {race.comparison.other_rows:,}, and {race.comparison.same:,} are the same."
+        for race in races
+        if not race.comparison.agrees
     )
 
 
 def _conclusion(ours: Run, races: list[Race], spark_steady: float) -> str:
-    """What the times say, also where they speak for Spark."""
-    times = spark_steady / ours.steady
-    parts = [f"[bold]Muntin was {times:.1f} times as fast[/]" if times >= 1 else "[bold]Plain Spark was faster here[/]"]
-    parts.append("in the steady state, for all three.")
-    faster = [each.window.title for each in races if each.spark.steady < ours.steady]
-    if faster and times >= 1:
-        parts.append(
+    """The result in words, also where Spark is faster."""
+    speedup = spark_steady / ours.steady
+    sentences = [
+        f"[bold]Muntin was {speedup:.1f} times as fast[/]" if speedup >= 1 else "[bold]Plain Spark was faster here[/]"
+    ]
+    sentences.append("in the steady state, for all three.")
+    faster = [race.window.title for race in races if race.spark.steady < ours.steady]
+    if faster and speedup >= 1:
+        sentences.append(
             f"For {' or '.join(faster)} alone Spark is faster: with so few rows, Muntin's time is mostly the "
             "fixed price of its batches."
         )
-    parts.append("Spark copies a row into every window that holds it, and pays for each copy; Muntin never does.")
-    return " ".join(parts)
+    sentences.append(
+        "Spark copies a row into every window that contains it, and pays for each copy; Muntin never does."
+    )
+    return " ".join(sentences)
 
 
 def worst_days(console: Console, days: list[WorstDay]) -> None:
@@ -172,12 +175,12 @@ def worst_days(console: Console, days: list[WorstDay]) -> None:
     table.add_column("mean delay", no_wrap=True)
     for title in ("its week", "longest"):
         table.add_column(title, justify="right", no_wrap=True)
-    most = max((day.mean_delay for day in days), default=1)
+    longest_delay = max((day.mean_delay for day in days), default=1)
     previous = ""
     for day in days:
         if previous not in ("", day.airport):
             table.add_section()
-        bar = "━" * max(1, round(day.mean_delay / most * _LONGEST_BAR))
+        bar = "━" * max(1, round(day.mean_delay / longest_delay * _LONGEST_BAR))
         table.add_row(
             CITIES.get(day.airport, day.airport) if day.airport != previous else "",
             f"{day.start.day} {day.start:%b %H:%M}",

@@ -1,4 +1,4 @@
-"""The worst 24 hours of each airport: what sliding windows find and calendar days miss."""
+"""The worst 24 hours of each airport, which sliding windows find and calendar days miss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 CITIES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 DAY = timedelta(days=1)
 FEWEST_DEPARTURES = 50
-"""A mean over fewer departures says little: on some days nearly all flights were cancelled."""
+"""A mean over fewer departures means little: on some days nearly all flights were cancelled."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class WorstDay:
     worst_delay: int
     cancelled: int
     week_mean: float
-    """The mean delay of the seven days that end with this day, or just after."""
+    """The mean delay of the seven days that end with this day or shortly after."""
 
     @property
     def end(self) -> datetime:
@@ -37,28 +37,30 @@ class WorstDay:
 
 
 def worst_days(days: pa.Table, weeks: pa.Table, each: int) -> list[WorstDay]:
-    """The `each` worst windows of every airport that do not overlap, worst first. Both tables are in order."""
-    telling = days.filter(pc.greater_equal(pc.subtract(days["flights"], days["cancelled"]), FEWEST_DEPARTURES))
+    """The `each` worst windows per airport without overlaps, worst first. Both tables are sorted."""
+    days_with_departures = days.filter(
+        pc.greater_equal(pc.subtract(days["flights"], days["cancelled"]), FEWEST_DEPARTURES)
+    )
     week_means = {(row["origin"], row["window_end"]): row["mean_delay"] for row in weeks.to_pylist()}
     ends = sorted({end for _, end in week_means})
-    found: list[WorstDay] = []
-    for airport in sorted(set(telling["origin"].to_pylist())):
-        chosen: list[datetime] = []
-        for row in _by_delay(telling.filter(pc.equal(telling["origin"], airport))):
-            if len(chosen) == each:
+    worst: list[WorstDay] = []
+    for airport in sorted(set(days_with_departures["origin"].to_pylist())):
+        starts: list[datetime] = []
+        for row in _by_delay(days_with_departures.filter(pc.equal(days_with_departures["origin"], airport))):
+            if len(starts) == each:
                 break
             start = row["window_start"]
             week = next((week_means.get((airport, end)) for end in ends if end >= row["window_end"]), None)
-            if week is None or any(abs(start - other) < DAY for other in chosen):
+            if week is None or any(abs(start - other) < DAY for other in starts):
                 continue
-            chosen.append(start)
-            found.append(
+            starts.append(start)
+            worst.append(
                 WorstDay(airport, start, row["flights"], row["mean_delay"], row["worst_delay"], row["cancelled"], week)
             )
-    return found
+    return worst
 
 
 def _by_delay(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """Row by row, the worst first; a table of a year is long, and only its beginning is looked at."""
+    """The rows, worst first. They are converted in batches, since only the first few are read."""
     for batch in rows.sort_by([("mean_delay", "descending")]).to_batches(max_chunksize=1_000):
         yield from batch.to_pylist()
