@@ -221,8 +221,8 @@ def custom(
 
     `.approximate()` calls `estimate(sample, size, confidence)` first, if it is given. It gets the sampled tuples of one
     window as a dict of NumPy arrays by column, the number of tuples in the window, and the confidence. It returns
-    `(value, error)` or `(value, error, low, high)`. You define what the error measures; it is compared with the `error=`
-    of `.approximate()`.
+    `(value, error)` or `(value, error, low, high)`. You define what the error measures; it is compared
+    with the `error=` of `.approximate()`.
     """
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):

@@ -274,7 +274,7 @@ def count(column: ColumnLike | None = None, *, where: Where = None) -> Aggregate
 
 
 def sum(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The sum: a long for integers, ten more digits for decimals, else a double. An overflow is an error."""
+    """The sum: a long for integers, ten more digits for decimals (overflow is an error in both), else a double."""
     return SumAggregate(where, column)
 
 
