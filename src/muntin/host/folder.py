@@ -24,7 +24,7 @@ VARIABLE = "MUNTIN_LOCAL_DIR"
 """The setting of a host; it overrides the setting of the session."""
 _OFF = ("off", "none")
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class QueryFolder:
     def names(self) -> list[str]:
         return self._do(None, False, lambda folder: private.own_names(folder, private.FILE)) or []
 
-    def _do(self, name: str | None, make: bool, action: Callable[[int], Found]) -> Found | None:
+    def _do(self, name: str | None, make: bool, action: Callable[[int], Value]) -> Value | None:
         is_ours = name is None or private.FILE.fullmatch(name)
         if is_ours and private.QUERY.fullmatch(self._query) and private.PART.fullmatch(self._part):
             with suppress(OSError, ValueError), self._opened(make) as folder:
