@@ -54,10 +54,10 @@ class Filters:
         return Filters({**self.columns, name: condition}), name
 
 
-def free_name(name: str, column: Column, taken: Mapping[str, Column], source: Source) -> str:
+def free_name(name: str, column: Column, used: Mapping[str, Column], source: Source) -> str:
     """The name, with a number if another expression has it: two functions may have the same name."""
     number, free = 1, name
-    while free in taken and not source.same(taken[free], column):
+    while free in used and not source.same(used[free], column):
         number += 1
         free = f"{name} ({number})"
     return free

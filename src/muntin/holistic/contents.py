@@ -56,8 +56,8 @@ class Held:
         masks = [values.valid_mask(self.tuples.columns.column(column)) for column in columns]
         if where is not None:
             masks.append(np.asarray(values.filled(self.tuples.columns.column(where))))
-        present = [mask for mask in masks if mask is not None]
-        return np.logical_and.reduce(present) if present else None
+        conditions = [mask for mask in masks if mask is not None]
+        return np.logical_and.reduce(conditions) if conditions else None
 
     def matching(self, columns: Sequence[str], where: str | None) -> Int64Array:
         """The number of tuples in each window that count."""

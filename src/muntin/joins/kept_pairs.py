@@ -74,17 +74,17 @@ class KeptPairs:
     def of(cls, measures: Sequence[Weighed], columns: Sequence[pa.Array], pairs: pa.RecordBatch) -> KeptPairs:
         """From pairs; `columns` identify their groups."""
         group, first = key_codes.encode(columns, pairs.num_rows)
-        weights = {which: np.asarray(pairs.column(WEIGHTS[which])) for which in SIDES}
+        weights = {side: np.asarray(pairs.column(WEIGHTS[side])) for side in SIDES}
         rows = Rows(pairs, group, group, len(first))
         counted = [_counted(rows, measure) for measure in measures]
         sides: dict[Which, SideSums] = {}
-        for which in SIDES:
-            partner = weights[other(which)]
+        for side in SIDES:
+            partner = weights[other(side)]
             of_pairs = [partner]
             for counts, x in counted:
                 of_pairs += [partner * counts, partner * counts * x, counts]
-            place = np.asarray(pairs.column(PLACES[which]))
-            sides[which] = SideSums.of(group, place, weights[which], np.stack(of_pairs))
+            place = np.asarray(pairs.column(PLACES[side]))
+            sides[side] = SideSums.of(group, place, weights[side], np.stack(of_pairs))
         weight = weights["left"] * weights["right"]
         moments = tuple(_moments(group, len(first), weight * counts, x) for counts, x in counted)
         return cls([column.take(pa.array(first)) for column in columns], sides, moments)
@@ -98,12 +98,12 @@ class KeptPairs:
         codes, first = key_codes.encode(stacked, len(stacked[0]))
         numbers = np.split(codes, np.cumsum([len(piece.keys[0]) for piece in pieces])[:-1])
         sides: dict[Which, SideSums] = {}
-        for which in SIDES:
-            side_pieces = [piece.sides[which].renumbered(number) for piece, number in zip(pieces, numbers, strict=True)]
+        for side in SIDES:
+            side_pieces = [piece.sides[side].renumbered(number) for piece, number in zip(pieces, numbers, strict=True)]
             group, place, weight = (
                 np.concatenate([getattr(piece, name) for piece in side_pieces]) for name in ("group", "place", "weight")
             )
-            sides[which] = SideSums.of(
+            sides[side] = SideSums.of(
                 group, place, weight, np.concatenate([piece.of_pairs for piece in side_pieces], axis=1)
             )
         order = np.argsort(codes, kind="stable")
@@ -126,16 +126,16 @@ class KeptPairs:
     @property
     def tuples(self) -> dict[Which, Int64Array]:
         """The number of kept tuples of each side."""
-        return {which: self._added(which, np.ones(len(self.sides[which].group))).astype(np.int64) for which in SIDES}
+        return {side: self._added(side, np.ones(len(self.sides[side].group))).astype(np.int64) for side in SIDES}
 
     @property
     def received(self) -> dict[Which, Float64Array]:
         """The number of received tuples of each side, known or estimated."""
-        return {which: self._added(which, self.sides[which].weight) for which in SIDES}
+        return {side: self._added(side, self.sides[side].weight) for side in SIDES}
 
-    def _added(self, which: Which, of_tuples: Array) -> Float64Array:
+    def _added(self, side: Which, of_tuples: Array) -> Float64Array:
         """The sum over the tuples of each group."""
-        return sums(self.sides[which].group, of_tuples, len(self.keys[0]))
+        return sums(self.sides[side].group, of_tuples, len(self.keys[0]))
 
     def estimates(self, measure: int, by_chance: bool) -> dict[str, Float64Array]:
         """The estimates for all pairs, in the fields that `Scaled` reads."""
@@ -148,20 +148,20 @@ class KeptPairs:
         fields |= {"count": count, "mean": mean, "squares": squares}
         fewest = np.full(len(count), np.inf)
         with np.errstate(all="ignore"):
-            for which in SIDES:
-                side, partners = self.sides[which], self.sides[which].of_pairs[0]
-                counts, totals, kept = side.of_pairs[1 + 3 * measure : 4 + 3 * measure]
-                deviations = totals - mean[side.group] * counts
-                excess = counts - share[side.group] * partners
-                spread = self._spread(which)
+            for side in SIDES:
+                side_sums, partners = self.sides[side], self.sides[side].of_pairs[0]
+                counts, totals, kept = side_sums.of_pairs[1 + 3 * measure : 4 + 3 * measure]
+                deviations = totals - mean[side_sums.group] * counts
+                excess = counts - share[side_sums.group] * partners
+                spread = self._spread(side)
                 for name, product in (
                     ("count_variance", excess**2),
                     ("covariance", deviations * excess),
                     ("variance", deviations**2),
                 ):
-                    fields[name] = fields[name] + self._added(which, np.where(spread == 0, 0.0, spread * product))
-                shed = self._added(which, side.weight > 1) > 0
-                fewest = np.where(shed, np.minimum(fewest, self._added(which, kept > 0)), fewest)
+                    fields[name] = fields[name] + self._added(side, np.where(spread == 0, 0.0, spread * product))
+                shed = self._added(side, side_sums.weight > 1) > 0
+                fewest = np.where(shed, np.minimum(fewest, self._added(side, kept > 0)), fewest)
         # Values that are equal up to rounding errors of the sums.
         constant = fields["variance"] <= _ALIKE * (count**2 * mean**2 + count * squares)
         fields["spread"] = np.where(constant, 0.0, fields["variance"])
@@ -172,24 +172,26 @@ class KeptPairs:
 
     def told(self, groups: Int64Array, policy: Shedding) -> tuple[Told, Asked]:
         """The quality of the answers of these groups, as far as it does not depend on the aggregate."""
-        kept = {which: count[groups] for which, count in self.tuples.items()}
-        received = {which: count[groups] for which, count in self.received.items()}
+        kept = {side: count[groups] for side, count in self.tuples.items()}
+        received = {side: count[groups] for side, count in self.received.items()}
         pairs, size = kept["left"] * kept["right"], np.rint(received["left"] * received["right"])
         effective_size, shed = pairs, np.zeros(len(groups), dtype=bool)  # the fewest kept tuples of a shed side
-        for which in SIDES:
-            side_shed = received[which] > kept[which] + 1e-6
-            effective_size = np.where(side_shed, np.minimum(effective_size, kept[which]), effective_size)
+        for side in SIDES:
+            side_shed = received[side] > kept[side] + 1e-6
+            effective_size = np.where(side_shed, np.minimum(effective_size, kept[side]), effective_size)
             shed |= side_shed
         positions, sizes = np.flatnonzero(shed), size.astype(np.int64)
         quality = Told(positions, EXACT, np.zeros(len(positions)), policy.confidence, pairs, sizes)
         return quality, Asked(effective_size, size, policy.by_chance, policy.confidence)
 
-    def _spread(self, which: Which) -> Float64Array:
+    def _spread(self, side: Which) -> Float64Array:
         """The factor of the squares of each tuple. NaN for a single drawn tuple, which gives no variance."""
-        side = self.sides[which]
-        drawn = side.weight > 1
-        drawn_count = self._added(which, drawn)[side.group]
-        spread = side.weight * (side.weight - 1) * drawn_count / np.where(drawn_count > 1, drawn_count - 1, np.nan)
+        side_sums = self.sides[side]
+        drawn = side_sums.weight > 1
+        drawn_count = self._added(side, drawn)[side_sums.group]
+        spread = (
+            side_sums.weight * (side_sums.weight - 1) * drawn_count / np.where(drawn_count > 1, drawn_count - 1, np.nan)
+        )
         return np.where(drawn, spread, 0.0)
 
 

@@ -194,7 +194,9 @@ class Repeated(Whole):
         if not isinstance(self.inner, TopK):
             return answers  # repeating all tuples equally often changes nothing
         item, count = answers.values.flatten()
-        more = _product(count, np.repeat(times, np.diff(answers.offsets)), f"top_k of column {shown(self.column)!r}")
+        multiplied_count = _product(
+            count, np.repeat(times, np.diff(answers.offsets)), f"top_k of column {shown(self.column)!r}"
+        )
         return pa.ListArray.from_arrays(
-            answers.offsets, pa.StructArray.from_arrays([item, more], names=["item", "count"])
+            answers.offsets, pa.StructArray.from_arrays([item, multiplied_count], names=["item", "count"])
         )

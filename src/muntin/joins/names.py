@@ -21,8 +21,8 @@ PLACES: dict[Which, str] = {"left": "__muntin_left_place", "right": "__muntin_ri
 """For pairs after shedding: the weights of the two tuples, and the numbers that identify them in their window."""
 
 
-def other(which: Which) -> Which:
-    return "right" if which == "left" else "left"
+def other(side: Which) -> Which:
+    return "right" if side == "left" else "left"
 
 
 def joined_names(
@@ -38,16 +38,16 @@ def joined_names(
     keys = {folded(name) for name in on}
     names_of_side: dict[Which, dict[str, str]] = {"left": {}, "right": {}}
     used = {folded(name): f"the key {name!r}" for name in on}
-    for which in SIDES:
-        for name in columns[which]:
-            joined = f"{which}_{name}" if folded(name) in shared | keys else name
+    for side in SIDES:
+        for name in columns[side]:
+            joined = f"{side}_{name}" if folded(name) in shared | keys else name
             if joined.startswith(PREFIX):
-                raise MuntinError(f"{which}'s column {name!r} has a name that Muntin uses itself; rename it first.")
+                raise MuntinError(f"{side}'s column {name!r} has a name that Muntin uses itself; rename it first.")
             if folded(joined) in used:
                 raise MuntinError(
-                    f"{which}'s column {name!r} is called {joined!r} in the joined rows, and so is "
+                    f"{side}'s column {name!r} is called {joined!r} in the joined rows, and so is "
                     f"{used[folded(joined)]}; rename one of them first."
                 )
-            used[folded(joined)] = f"{which}'s column {name!r}"
-            names_of_side[which][joined] = name
+            used[folded(joined)] = f"{side}'s column {name!r}"
+            names_of_side[side][joined] = name
     return names_of_side

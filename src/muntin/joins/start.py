@@ -48,7 +48,7 @@ def join(
     from muntin.spark.source import Source
 
     sources: dict[Which, Source] = {
-        which: Source.of(data, which) for which, data in zip(SIDES, (left, right), strict=True)
+        side: Source.of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
     }
     _check_alike(sources)
     _check_window(window)
@@ -57,12 +57,12 @@ def join(
         raise MuntinError("time is missing; name the time column, such as time='ts', or a pair (left, right) of them.")
     times = _pair(time, "time")
     delays = _pair(watermark, "watermark")
-    left_columns, right_columns = (_others(sources[which], keys[which]) for which in SIDES)
+    left_columns, right_columns = (_others(sources[side], keys[side]) for side in SIDES)
     names = joined_names(list(keys["left"]), left_columns, right_columns, str if case_sensitive(left) else str.casefold)
-    resolved_times = [_resolved_time(sources[which], column, which) for which, column in zip(SIDES, times, strict=True)]
+    resolved_times = [_resolved_time(sources[side], column, side) for side, column in zip(SIDES, times, strict=True)]
     first, second = (
-        Side(which, sources[which], column, _delay(sources[which], column, delay, which), names[which], keys[which])
-        for which, column, delay in zip(SIDES, resolved_times, delays, strict=True)
+        Side(side, sources[side], column, _delay(sources[side], column, delay, side), names[side], keys[side])
+        for side, column, delay in zip(SIDES, resolved_times, delays, strict=True)
     )
     kinds = [side.time.kind for side in (first, second)]
     if kinds[0] != kinds[1]:
@@ -92,7 +92,7 @@ def _others(source: Source, keys: Mapping[str, Resolved]) -> list[str]:
 
 
 def _check_alike(sources: Mapping[Which, Source]) -> None:
-    kinds = {which: "stream" if source.streaming else "table" for which, source in sources.items()}
+    kinds = {side: "stream" if source.streaming else "table" for side, source in sources.items()}
     if kinds["left"] != kinds["right"]:
         raise MuntinError(
             f"left is a {kinds['left']} and right is a {kinds['right']}; join two streams or two tables. A table that "
@@ -120,7 +120,7 @@ def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source])
         raise MuntinError("on is empty; name at least one column that both sides have, such as on='id'.")
     keys: dict[Which, dict[str, Resolved]] = {"left": {}, "right": {}}
     for key in given:
-        left, right = (resolved(sources[which], key, "on column", which) for which in SIDES)
+        left, right = (resolved(sources[side], key, "on column", side) for side in SIDES)
         for column in (left, right):
             check_key_type(column.kind, column.name, "on")
         if left.kind != right.kind:
@@ -136,19 +136,19 @@ def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source])
     return keys
 
 
-def _resolved_time(source: Source, time: ColumnLike, which: Which) -> Resolved:
+def _resolved_time(source: Source, time: ColumnLike, side: Which) -> Resolved:
     from muntin.spark.columns import resolved
 
-    column = resolved(source, time, "time column", which)
-    check_time(column.kind, shown(column.read), f" of {which}")
+    column = resolved(source, time, "time column", side)
+    check_time(column.kind, shown(column.read), f" of {side}")
     return column
 
 
-def _delay(source: Source, time: Resolved, watermark: Duration | None, which: Which) -> int | None:
+def _delay(source: Source, time: Resolved, watermark: Duration | None, side: Which) -> int | None:
     delay = source.watermarks.get(time.read) if watermark is None else microseconds_from_zero(watermark, "watermark")
     if source.streaming and delay is None:
         raise MuntinError(
-            f"watermark is missing for {which}: a stream needs it to know when a window is complete; give how late "
+            f"watermark is missing for {side}: a stream needs it to know when a window is complete; give how late "
             "rows may come, such as watermark='10 minutes', or a pair of them, or call withWatermark on its "
             f"{shown(time.read)!r}."
         )
