@@ -171,7 +171,7 @@ class KeptPairs:
         return fields
 
     def told(self, groups: Int64Array, policy: Shedding) -> tuple[Told, Asked]:
-        """The quality of the answers of these groups, as far as it does not depend on the aggregate."""
+        """The part of the quality of these groups that is the same for all aggregates."""
         kept = {side: count[groups] for side, count in self.tuples.items()}
         received = {side: count[groups] for side, count in self.received.items()}
         pairs, size = kept["left"] * kept["right"], np.rint(received["left"] * received["right"])
