@@ -285,7 +285,8 @@ def advance_table(plan: Plan, sent: Iterable[PackedPanes], metrics: Metrics | No
     shard = Shard(plan, TableStore(plan), sent[0].shard if sent else plan.shards[0])
     yield from shard.run(sent, EVERYTHING)
     if metrics is not None:
-        metrics.values |= shard.metrics.values
+        for name, value in shard.metrics.values.items():
+            metrics.values[name] = metrics.get(name) + value
 
 
 def answer_table(plan: Plan, sent: Iterable[PackedPanes], metrics: Metrics | None = None) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Arguments, checked: by their type first, since values of NumPy and pandas cannot be compared with everything."""
+"""Checks of arguments. The type comes first, since NumPy and pandas values do not compare with everything."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from muntin.errors import MuntinError
 
 
 def one_of(value: object, argument: str, choices: Mapping[str, str]) -> str:
-    """One of these strings; each comes with what it means, or with nothing where its name says it."""
+    """Check that a value is one of the choices, which map each string to its meaning, or to "" if it is obvious."""
     if isinstance(value, str) and value in choices:
         return value
-    *told, last = (f"{name!r}, {meaning}" if meaning else repr(name) for name, meaning in choices.items())
+    *others, last = (f"{name!r}, {meaning}" if meaning else repr(name) for name, meaning in choices.items())
     close = difflib.get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise MuntinError(f"{argument} is {value!r}; it can be {', '.join(told)} or {last}.{hint}")
+    raise MuntinError(f"{argument} is {value!r}; it can be {', '.join(others)} or {last}.{hint}")
 
 
 def flag(value: object, argument: str) -> bool:
@@ -29,7 +29,7 @@ def flag(value: object, argument: str) -> bool:
 
 
 def encodable(text: str, argument: str) -> str:
-    """Text that can leave Python: half of a surrogate pair cannot, and neither Spark nor Arrow would say why."""
+    """Check that text can be encoded. Spark and Arrow do not explain why half of a surrogate pair fails."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -41,12 +41,12 @@ def encodable(text: str, argument: str) -> str:
 
 
 def is_integer(value: object) -> TypeGuard[int | np.integer[Any]]:
-    """Python's and NumPy's integers; those of NumPy that are lengths of time are none."""
+    """Whether a value is a Python or NumPy integer; a NumPy timedelta is not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def whole_number(value: object, argument: str, most: int, optional: bool = False) -> int:
-    """From 1 to `most`; NumPy's integers are as good as Python's."""
+    """Check that a value is an integer from 1 to `most`; NumPy integers are accepted."""
     if is_integer(value) and 1 <= value <= most:
         return int(value)
     limit = f" to {most:,}" if is_integer(value) and value > most else ""
@@ -54,5 +54,5 @@ def whole_number(value: object, argument: str, most: int, optional: bool = False
 
 
 def public_name(value: object, module: ModuleType) -> str | None:
-    """The name of what was given, if it is something of this module that wants to be called first."""
+    """The name of a value that is a public object of the module, such as a function that was not called."""
     return next((name for name in module.__all__ if getattr(module, name) is value), None)

@@ -1,4 +1,4 @@
-"""Durations: strings as in Spark ("5 minutes", "1 hour 30 minutes") or timedelta, to microseconds."""
+"""Converts durations to microseconds: Spark's strings ("5 minutes", "1 hour 30 minutes") or timedelta."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _UNITS = {
 }
 _CALENDAR_UNITS = {"month", "quarter", "year"}
 _LONGEST = 1 << 53
-"""Some 285 years: sums of a few such lengths and any of Spark's timestamps stay within 64 bits."""
+"""About 285 years: a few such lengths plus any Spark timestamp fit 64 bits."""
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
-# Largest to smallest, for printing; aliases left out.
+# For printing: from largest to smallest, without aliases.
 _PRINTED = ("day", "hour", "minute", "second", "millisecond", "microsecond")
 
 
@@ -89,13 +89,13 @@ def microseconds_from_zero(value: Duration, argument: str) -> int:
 
 
 def describe(length: int) -> str:
-    """`length` microseconds as a person would write them: '1 hour 30 minutes'."""
+    """`length` microseconds as readable text: '1 hour 30 minutes'."""
     if length == 0:
         return "0 seconds"
-    sign, rest = ("-", -length) if length < 0 else ("", length)
+    sign, remainder = ("-", -length) if length < 0 else ("", length)
     parts = []
     for unit in _PRINTED:
-        amount, rest = divmod(rest, _UNITS[unit])
+        amount, remainder = divmod(remainder, _UNITS[unit])
         if amount:
             parts.append(f"{sign}{amount} {unit}{'s' if amount != 1 else ''}")
     return " ".join(parts)

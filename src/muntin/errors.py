@@ -1,4 +1,4 @@
-"""The one family of errors that Muntin raises."""
+"""The errors and warnings of Muntin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class MuntinError(Exception):
-    """Something is wrong with a query, its data or its state; the message says what to do."""
+    """The base class of all errors of a query, its data or its state. The message says what to do."""
 
 
 class StateError(MuntinError):
@@ -15,13 +15,13 @@ class StateError(MuntinError):
 
 
 class MuntinWarning(UserWarning):
-    """Something about a running query that its user would want to know."""
+    """A warning about a running query."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A sentence for an unknown `name`: the likeliest known ones, or all of them."""
+    """A hint for an unknown `name`: the closest known names, or all of them."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
         return "Did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return "There are: " + ", ".join(repr(each) for each in known) + "."
+    return "There are: " + ", ".join(repr(candidate) for candidate in known) + "."

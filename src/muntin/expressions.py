@@ -1,8 +1,8 @@
-"""Columns as users give them: a name, a SQL expression or a Spark column. The core never looks inside the last two.
+"""Columns as users give them: a name, a SQL expression or a Spark column. The core does not inspect the last two.
 
-Spark computes an expression before the rows reach Python. The stages read it as a column whose name has a digest of
-the expression, so that equal ones are computed once, and another expression is another column: state made of the old
-one is not taken for state of the new.
+Spark computes an expression before the rows reach Python. The stages read it as a column whose name includes a digest
+of the expression. Equal expressions are computed once, and a changed expression gets another name, so it never reads
+the state of the old one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from muntin.errors import MuntinError
 _PREFIX = "__muntin_expression_"
 _DIGEST = 16
 _LONGEST_TEXT = 60
-"""Names are in every packed row: of a long expression the beginning is enough to know it by."""
+"""Names are part of every packed row, so only the beginning of a long expression is kept."""
 
 
 @runtime_checkable
 class SparkColumn(Protocol):
-    """What is known of a Spark column where Spark is not."""
+    """The attributes by which the core recognises a Spark column without importing Spark."""
 
     @property
     def alias(self) -> Any: ...
@@ -37,12 +37,12 @@ class SparkColumn(Protocol):
 ColumnLike: TypeAlias = str | SparkColumn
 """The name of a column, a SQL expression, or a Spark column."""
 Given: TypeAlias = Any
-"""A `ColumnLike` in what the user made; once a query has resolved it, the name that the stages read it by."""
+"""A `ColumnLike` as given by the user; after the query has resolved it, the column's name in the stages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """A Spark column within a value that can be compared: it equals itself, and asks Spark nothing."""
+    """A Spark column inside a comparable value. It compares by identity, without a call to Spark."""
 
     column: SparkColumn
 
@@ -57,7 +57,7 @@ class Opaque:
 
 
 def check_given(column: object, argument: str) -> Any:
-    """That it is something that a column can be given as; what it means only the data can tell."""
+    """Check that a value can be a column; whether the column exists is checked against the data."""
     if isinstance(column, str) and column.strip():
         return encodable(column, argument)
     if isinstance(column, SparkColumn) and not isinstance(column, type):
@@ -73,7 +73,7 @@ def computed_name(text: str) -> str:
 
 
 def shown(column: object) -> str:
-    """A column as a user knows it, for messages."""
+    """A column as the user wrote it, for messages."""
     if isinstance(column, str) and column.startswith(_PREFIX):
         return column[len(_PREFIX) + _DIGEST + 1 :]
     return str(column)

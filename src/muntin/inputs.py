@@ -1,7 +1,7 @@
-"""What Spark computes of every row before the stages read it: expressions that are columns, and filters.
+"""The columns that Spark computes before the stages read the rows: expressions and filters.
 
-Each is a column whose name has a digest of it: equal ones are computed once, and another one is another column, so that
-state made under the old one is not taken for state of the new.
+The name of such a column includes a digest of its expression. Equal expressions are computed once, and a changed
+expression gets another name, so it never reads the state of the old one.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Computed:
-    """The expressions among the columns of a query, by the name that the stages read them by."""
+    """The expressions among the columns of a query, by their names in the stages."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
-    def add(self, found: Resolved, source: Source) -> tuple[Computed, str]:
-        """What is computed with this column, and the name that it is read by."""
-        if found.computed is None:
-            return self, found.read
-        name = free_name(found.read, found.computed, self.columns, source)
-        return Computed({**self.columns, name: found.computed}, {**self.types, name: found.kind}), name
+    def add(self, column: Resolved, source: Source) -> tuple[Computed, str]:
+        """The expressions with this column added, and its name in the stages."""
+        if column.computed is None:
+            return self, column.read
+        name = free_name(column.read, column.computed, self.columns, source)
+        return Computed({**self.columns, name: column.computed}, {**self.types, name: column.kind}), name
 
 
 @dataclass(frozen=True)
 class Filters:
-    """The `where=` conditions of a query by the name of the boolean column that Spark computes for each."""
+    """The `where=` conditions of a query, by the names of their boolean columns."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     def add(self, where: Any, source: Source) -> tuple[Filters, str | None]:
-        """The filters with this one, and the name of its column."""
+        """The filters with this one added, and the name of its column."""
         if where is None:
             return self, None
         condition = source.filter(where)
@@ -54,17 +54,17 @@ class Filters:
         return Filters({**self.columns, name: condition}), name
 
 
-def free_name(name: str, column: Column, taken: Mapping[str, Column], source: Source) -> str:
-    """The name, or another if it stands for something else already: two functions may be called the same."""
+def free_name(name: str, column: Column, used: Mapping[str, Column], source: Source) -> str:
+    """The name, with a number if another expression has it: two functions may have the same name."""
     number, free = 1, name
-    while free in taken and not source.same(taken[free], column):
+    while free in used and not source.same(used[free], column):
         number += 1
         free = f"{name} ({number})"
     return free
 
 
 def column_names(given: ColumnLike | Iterable[ColumnLike], argument: str) -> tuple[ColumnLike, ...]:
-    """One column, or several of them."""
+    """The given columns as a tuple; a single column is allowed."""
     if isinstance(given, str | SparkColumn):
         return (given,)
     try:

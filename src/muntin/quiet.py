@@ -1,4 +1,4 @@
-"""Spark talks a lot on standard error. It goes to a file, and is shown if something fails."""
+"""Redirects standard error, where Spark writes a lot, to a file, which is shown if something fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STDERR = 2
 
 @contextmanager
 def stderr_to(log: Path) -> Iterator[None]:
-    """The file descriptor is changed, not `sys.stderr`: Java and Spark's Python workers inherit it."""
+    """Redirect the file descriptor, not `sys.stderr`: Java and Spark's Python workers inherit the descriptor."""
     sys.stderr.flush()
     saved = os.dup(_STDERR)
     try:

@@ -1,4 +1,4 @@
-"""Sizes in bytes: "2 GB" to a number, and back."""
+"""Converts sizes such as "2 GB" to bytes and back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 def size_in_bytes(value: str | int, argument: str) -> int:
-    """Bytes: a number of them, or a string such as "2 GB" or "512 MiB"."""
+    """The bytes of a size, given as a number or a string such as "2 GB" or "512 MiB"."""
     if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip().lower())
-        if found is None or found[2] not in _UNITS:
+        match = _SIZE.fullmatch(value.strip().lower())
+        if match is None or match[2] not in _UNITS:
             raise MuntinError(f"{argument} is {value!r}, which is not a size; write one such as '512 MB' or '2 GB'.")
-        size = int(Decimal(found[1]) * _UNITS[found[2]])
+        size = int(Decimal(match[1]) * _UNITS[match[2]])
     elif isinstance(value, int) and not isinstance(value, bool):
         size = value
     else:
@@ -31,9 +31,9 @@ def size_in_bytes(value: str | int, argument: str) -> int:
 
 
 def describe_size(size: float) -> str:
-    """Bytes as a person would say it; thousands of petabytes stay such."""
+    """Bytes as readable text; petabytes are the largest unit."""
     for unit in ("bytes", "KB", "MB", "GB", "TB"):
-        if size < 999.5:  # what would be shown as 1,000 is one of the next unit
+        if size < 999.5:  # a value that rounds to 1,000 is shown in the next unit
             return f"{size:,.0f} {unit}" if unit in ("bytes", "KB", "MB") else f"{size:,.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} PB"

@@ -1,4 +1,4 @@
-"""What is asked of a time column, and what to do where it is something else."""
+"""Checks the type of a time column, with advice on how to convert other types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from muntin.type_names import spark_name
 
 
 def check_time(kind: pa.DataType, column: str, whose: str = "") -> None:
-    """That the event time is a timestamp; `whose` tells whose column it is, if there are several inputs."""
+    """Check that the event time is a timestamp; `whose` names the input in errors, if there are several."""
     if not pa.types.is_timestamp(kind):
         raise MuntinError(
             f"time column {column!r}{whose} is of type {spark_name(kind)}, not a timestamp; {_advice(kind, column)}"

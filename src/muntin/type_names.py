@@ -1,4 +1,4 @@
-"""The names of types as Spark writes them: what a user sees in errors, where the core has Arrow's types."""
+"""The Spark names of Arrow types, for error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIMPLE: dict[pa.DataType, str] = {
 
 
 def spark_name(kind: pa.DataType) -> str:
-    """The type's name in Spark; Arrow's own for a type that Spark does not have."""
+    """The name of the type in Spark; Arrow's name for a type that Spark does not have."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):

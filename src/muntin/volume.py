@@ -1,7 +1,7 @@
-"""How much a query emits and keeps, as far as its windows tell, and what is too much of it.
+"""Estimates how many results a query emits and how much state it keeps, and warns if that is too much.
 
-How many rows there are is not known before the query runs. What windows tell are two bounds: how many results a row
-leads to if it is alone in its key, and how many a key gives that has rows all the time.
+The number of rows is unknown before the query runs. The windows give two bounds: the results of a row that is alone in
+its key, and the results of a key with rows all the time.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from muntin.sizes import describe_size
 from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
 
 RESULTS_PER_ROW = 100_000
-"""More results than this of a row that is alone in its key get a warning. A day by the second is 86,400."""
+"""A warning appears if a row that is alone in its key leads to more results. A day by the second gives 86,400."""
 RESULTS_PER_SECOND = 100
-"""More results than this of a key per second of event time get a warning: a slide below ten milliseconds."""
+"""A warning appears if a key has more results per second of event time: a slide below ten milliseconds."""
 STATE_PER_KEY = 100_000_000
-"""More bytes than this in the panes of a key get a warning: ten thousand such keys are a terabyte."""
+"""A warning appears if the panes of a key keep more bytes: ten thousand such keys are a terabyte."""
 STATE_OF_ONE_GROUP = 10_000_000_000
-"""The same for a query without keys, which has one group."""
+"""The same limit for a query without keys, which has one group."""
 SHORT_PANE = 1_000
-"""Panes of fewer microseconds get a warning."""
+"""A warning appears if panes are shorter, in microseconds."""
 _SECOND, _DAY = 1_000_000, 86_400_000_000
 
 
 @dataclass(frozen=True)
 class Volume:
     per_row: int
-    """Results of a row that is alone in its key."""
+    """The results of a row that is alone in its key."""
     per_day: float
-    """Results of a key that has rows all the time, per day of event time."""
+    """The results of a key with rows all the time, per day of event time."""
 
     @classmethod
     def of(cls, windows: Sequence[Window]) -> Volume | None:
-        """Of windows that go by time; None if there are none, so that results are as many as rows at most."""
+        """The volume of time-based windows; None if there are none: then there is at most one result per row."""
         slides = [slide for slide in map(_slide, windows) if slide is not None]
         if not slides:
             return None
@@ -70,7 +70,7 @@ class Volume:
 
 
 def _slide(window: Window) -> int | None:
-    """How far apart results of a key are in event time, where the window says it."""
+    """The event time between results of a key, for windows that fix it."""
     if isinstance(window, TimeWindow):
         return window.slide
     if isinstance(window, CumulativeWindow):
@@ -79,57 +79,57 @@ def _slide(window: Window) -> int | None:
 
 
 def _such_as(window: Window) -> str:
-    """A slide that is round and a thousandth of the window, at least a second, where that is coarser."""
+    """A round slide of about a thousandth of the window, at least a second, if it divides the window."""
     if not isinstance(window, TimeWindow | CumulativeWindow):
         return ""
     rough = max(window.longest // 1_000, _SECOND)
-    slide = next((each for each in _ROUND if each >= rough), rough)
+    slide = next((length for length in _ROUND if length >= rough), rough)
     return f", such as {describe(slide)!r}" if window.longest % slide == 0 else ""
 
 
-_ROUND = [_SECOND * each for each in (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86_400)]
+_ROUND = [_SECOND * seconds for seconds in (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86_400)]
 
 
 def _counted(results: int) -> str:
     return f"{results:,} result{'s' * (results != 1)}"
 
 
-def kept_panes(family: TimeFamily, delay: int) -> int:
-    """How many panes a key keeps that has rows in all of them."""
-    return (max(window.longest for window in family.models) + delay) // family.grid.length + 1
+def kept_panes(operator: TimeFamily, delay: int) -> int:
+    """The number of panes of a key with rows in all of them."""
+    return (max(window.longest for window in operator.models) + delay) // operator.grid.length + 1
 
 
-def leaf_bytes(family: Family) -> int:
-    return 16 + sum(_width(field.dtype) for field in family.leaf_sets[0].fields)
+def leaf_bytes(operator: Family) -> int:
+    return 16 + sum(_width(field.dtype) for field in operator.leaf_sets[0].fields)
 
 
 def _width(dtype: str) -> int:
     return 1 if dtype in ("uint8", "bool", "|b1") else 8
 
 
-def state_warnings(family: TimeFamily, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
-    """Of what the panes of a key come to."""
-    panes, length = kept_panes(family, delay), family.grid.length
-    size = panes * leaf_bytes(family)
-    found = []
+def state_warnings(operator: TimeFamily, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
+    """Warnings about the state in the panes of a key, and about short panes."""
+    panes, length = kept_panes(operator, delay), operator.grid.length
+    size = panes * leaf_bytes(operator)
+    warnings = []
     if size > (STATE_PER_KEY if keyed else STATE_OF_ONE_GROUP):
-        whose = "a key with rows in every pane" if keyed else "the one group, with rows in every pane,"
-        many = f" and a thousand such keys {describe_size(1000 * size)}" if keyed else ""
+        group = "a key with rows in every pane" if keyed else "the one group, with rows in every pane,"
+        thousand = f" and a thousand such keys {describe_size(1000 * size)}" if keyed else ""
         rows = " The rows that whole windows need come on top: .compress() makes them smaller." if keeps_rows else ""
-        found.append(
-            f"Warning: {whose} keeps about {describe_size(size)} of state ({panes:,} panes),{many}. Choose a coarser "
-            "slide, shorter windows or a shorter watermark for fewer panes, and fewer aggregates for smaller ones."
-            f"{rows}"
+        warnings.append(
+            f"Warning: {group} keeps about {describe_size(size)} of state ({panes:,} panes),{thousand}. Choose a "
+            "coarser slide, shorter windows or a shorter watermark for fewer panes, and fewer aggregates for smaller "
+            f"ones.{rows}"
         )
-    slides = [slide for slide in map(_slide, family.models) if slide is not None]
+    slides = [slide for slide in map(_slide, operator.models) if slide is not None]
     if length < SHORT_PANE:
-        found.append(
+        warnings.append(
             f"Warning: panes of {describe(length)} are very short. They are the greatest common divisor of all sizes, "
             "slides and differences of offsets; rounder numbers make longer panes and less state."
         )
-    elif length < min(slides, default=length) and found:
-        found.append(
+    elif length < min(slides, default=length) and warnings:
+        warnings.append(
             f"Warning: panes are {describe(length)} long, shorter than any slide, as they must divide all sizes, "
             "slides and differences of offsets; rounder numbers make longer panes and less state."
         )
-    return found
+    return warnings

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.errors import MuntinError
-from muntin.features.compression.policy import CODECS, NEVER_COMPRESSED, Compression
+from muntin.features.compression.policy import CODECS, Compression
 from muntin.sizes import describe_size, size_in_bytes
+from tests.builders import NEVER_COMPRESSED
 
 
 def after(value: Any, codec: Any = "zstd", level: Any = None) -> Compression:

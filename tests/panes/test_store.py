@@ -173,7 +173,7 @@ def test_a_description_is_written_once_and_when_it_changes() -> None:
             time="t", windows=PLAN.windows, types=PLAN.types, keys=PLAN.keys, aggregates=bound, shards=[0]
         )
         assert renamed.fingerprint == PLAN.fingerprint
-        open_store(state, renamed).commit(None, None, Marks.at(0), Totals())
+        open_store(state, renamed).commit(Change(None, None, Marks.at(0)))
         assert writes.call_count == 3
         assert b"my_composed" in state.description
 
@@ -205,7 +205,7 @@ def test_a_damaged_header() -> None:
 
 @given(st.lists(st.builds(Segment, st.text(), *[st.integers(-(2**62), 2**62)] * 4)), st.integers(-(2**62), 2**62))
 def test_header_round_trip(segments: list[Segment], watermark: int) -> None:
-    header = Header("print", 3, "version", watermark, watermark, 7, tuple(segments), Totals(1, 2, 3, 4))
+    header = Header("print", 3, "version", watermark, watermark, 7, tuple(segments), {"rows": 1, "late_rows": 2})
     assert Header.decode(header.encode()) == header
 
 
@@ -217,7 +217,7 @@ def test_open_rows_and_panes(windows: list[PaneWindow], rows: list[Row], waterma
     plan = make_plan(windows, ("k",), ["count", "max_w", "composed"])
     table = lift(plan, rows)
     still_open = [row for row in rows if any(end > watermark for end, *_ in naive.places(row, windows, ()))]
-    kept, late = open_rows(table, plan, Marks.at(watermark))
+    kept, late = open_rows(table, plan, Marks.at(watermark), lambda late, times, marks, of_tuples: late)
     expected = naive_pane_values(plan, still_open)
     check_panes(pane_values(plan, kept), expected)
     check_panes(pane_values(plan, without_closed(table, plan, Marks.at(watermark))), expected)

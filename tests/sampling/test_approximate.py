@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from muntin import plan as plan_module
 from muntin import windows as W
 from muntin.arrays import Float64Array
 from muntin.engine import store as store_module

@@ -1,4 +1,4 @@
-"""The aggregates. Each function returns a frozen value for `.agg(name=…)`; all take `where=` for a filter.
+"""The aggregates. Each function returns an immutable value for `.agg(name=…)`. `where=` filters its tuples.
 
 | aggregate | a pane keeps | order matters |
 | --- | --- | --- |
@@ -7,13 +7,13 @@
 | `var_pop`, `var_samp`, `stddev_pop`, `stddev_samp` | count, mean, squared deviations | no |
 | `min`, `max` | the value | no |
 | `first`, `last` | time and value | by event time only |
-| `argmin`, `argmax` | what it is least by, time and value | by event time only |
+| `argmin`, `argmax` | the extreme of `by`, time and value | by event time only |
 | `min_count`, `max_count` | value and count | no |
-| `custom` | your state; one per tuple unless `commutative=True` | as you say |
+| `custom` | your state; one per tuple unless `commutative=True` | unless `commutative=True` |
 | `median`, `quantile`, `mode`, `count_distinct`, `top_k` | the tuples | no |
 | `collect` | the tuples | by event time only |
 
-Nulls are skipped. Ties have a fixed answer, so results never depend on the order of arrival.
+Nulls are skipped. Ties are broken by a fixed rule, so results never depend on the order of arrival.
 """
 
 from muntin.aggregates.aggregate import Aggregate, Bound

@@ -1,4 +1,4 @@
-"""Aggregates as the user names them, and what they become once the types of their columns are known."""
+"""Aggregates as the user defines them, and their bound form once the types of their columns are known."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Types: TypeAlias = Mapping[str, pa.DataType]
 Dictionaries: TypeAlias = Mapping[str, pa.Array]
 Lower: TypeAlias = Callable[[Sequence[State], Dictionaries], pa.Array]
 Where: TypeAlias = Any
-"""A filter: a SQL expression as a string, or a Spark column. The core never looks inside."""
+"""A filter: a SQL expression as a string, or a Spark column. The core does not inspect it."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An aggregate whose columns are known: what it keeps per pane, and how that becomes the answer.
+    """An aggregate with known column types: its partials per pane, and the function that turns them into the answer.
 
-    A holistic one keeps no partials: it is a function of the whole window's tuples.
+    A holistic aggregate has no partials: it is a function of all tuples of the window.
     """
 
     partials: tuple[Partial, ...]
@@ -39,30 +39,30 @@ class Bound:
     lower: Lower
     whole: Whole | None = None
     aggregate: object = None
-    """The aggregate itself, with the columns that it reads: features find their estimators by its type."""
+    """The aggregate with the columns that it reads; features look up their estimators by its type."""
     where: str | None = None
-    """The column that holds its filter."""
+    """The boolean column of its filter."""
     written: str = ""
     """The aggregate as the user wrote it."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns of tuples that it is computed from."""
-        kept = [column for partial in self.partials for column in partial.read]
-        return (*kept, *(() if self.whole is None else self.whole.inputs))
+        """The columns of tuples that it reads."""
+        columns = [column for partial in self.partials for column in partial.read]
+        return (*columns, *(() if self.whole is None else self.whole.inputs))
 
 
 _POSITIONAL = ("lift", "combine", "lower", "column", "by", "probability", "k")
-"""The arguments that are written without their names, in their order."""
+"""The arguments that `repr` writes without their names, in order."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Aggregate(ABC):
-    """What to compute of each window. Made by the functions of `muntin.aggregates`."""
+    """What to compute for each window. Created by the functions of `muntin.aggregates`."""
 
     where: Where
     commutative: ClassVar[bool] = True
-    """Whether the order of the tuples does not matter: such partials may be combined as they arrive."""
+    """Whether the order of the tuples is irrelevant: then partials are combined in order of arrival."""
 
     def __post_init__(self) -> None:
         if isinstance(self.where, str) and not self.where.strip():
@@ -79,27 +79,27 @@ class Aggregate(ABC):
     @property
     @abstractmethod
     def written(self) -> tuple[str, Mapping[str, object]]:
-        """The function of `muntin.aggregates` that makes it, and its arguments but for the filter."""
+        """The function of `muntin.aggregates` that creates it, and its arguments without the filter."""
 
     @property
     @abstractmethod
     def columns(self) -> tuple[Given, ...]:
-        """The input columns that it reads."""
+        """The input columns."""
 
     @abstractmethod
     def reading(self, names: Sequence[str]) -> Aggregate:
-        """The same of columns with these names, which stand for its own, in their order."""
+        """The same aggregate over columns with these names, given in the order of `columns`."""
 
     @property
     def as_bound(self) -> Aggregate:
-        """The same without its filter, which Spark computes: a Spark column cannot go to the workers."""
+        """The same without its filter. Spark computes the filter, and a Spark column cannot be sent to the workers."""
         return replace(self, where=None)
 
     @abstractmethod
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        """Check the types of the columns and choose the partials; `where` is the column that holds the filter.
+        """Check the types of the columns and choose the partials; `where` is the boolean column of the filter.
 
-        `time` is the type of the event time, for aggregates that answer with one.
+        `time` is the type of the event time, for aggregates whose answer is an event time.
         """
 
 

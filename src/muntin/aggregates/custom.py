@@ -1,4 +1,4 @@
-"""Custom aggregates: the user's own `lift`, `combine` and `lower`, vectorised over NumPy arrays."""
+"""Custom aggregates: user-defined `lift`, `combine` and `lower`, vectorised over NumPy arrays."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class CustomAggregate(Aggregate):
 
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
-        given = {"lift": self.lift, "combine": self.combine, "lower": self.lower, "columns": self.inputs}
-        return "custom", {**given, "returns": str(self.returns), "estimate": self.estimate}
+        arguments = {"lift": self.lift, "combine": self.combine, "lower": self.lower, "columns": self.inputs}
+        return "custom", {**arguments, "returns": str(self.returns), "estimate": self.estimate}
 
     @property
     def columns(self) -> tuple[Given, ...]:
@@ -65,14 +65,14 @@ class CustomAggregate(Aggregate):
         return replace(self, inputs=tuple(names))
 
     def bind(self, types: Types, where: str | None, time: pa.DataType) -> Bound:
-        """Try the functions on a few made-up tuples, so that a wrong shape is an error before anything starts."""
+        """Try the functions on a few made-up tuples, so that a wrong shape is an error before the query starts."""
         made_up = [_sample(type_of(column, types), column) for column in self.inputs]
         lifted = _call("lift", self.lift, *made_up)
         shape = Shape.of(lifted, "lift")
         state = shape.pack(lifted)
         _check_state(state, "lift")
         half = _SAMPLE // 2
-        left, right = (tuple(column[part] for column in state) for part in (slice(0, half), slice(half, None)))
+        left, right = (tuple(column[rows] for column in state) for rows in (slice(0, half), slice(half, None)))
         combined = _call("combine", self.combine, shape.unpack(left), shape.unpack(right))
         if Shape.of(combined, "combine") != shape:
             raise MuntinError(
@@ -88,18 +88,18 @@ class CustomAggregate(Aggregate):
         lowered = _call("lower", self.lower, shape.unpack(left))
         _to_arrow(lowered, half, self.returns)
         dtypes = tuple(column.dtype.str for column in state)
-        kept = CustomPartial(where, self.inputs, shape, dtypes, self.order_free, self.lift, self.combine)
+        custom = CustomPartial(where, self.inputs, shape, dtypes, self.order_free, self.lift, self.combine)
         lower = partial(_lower_custom, self.lower, shape, self.returns)
         if self.estimate is not None:
             made_up_columns = dict(zip(map(shown, self.inputs), made_up, strict=True))
             _call("estimate", estimated, self.estimate, made_up_columns, 2 * _SAMPLE, 0.95)
-        return Bound((kept,), self.returns, lower, aggregate=self.as_bound, where=where)
+        return Bound((custom,), self.returns, lower, aggregate=self.as_bound, where=where)
 
 
 def estimated(
     estimate: Callable[..., Any], columns: Mapping[str, Array], size: int, confidence: float
 ) -> tuple[Any, float, float, float]:
-    """What the user's own estimate says of one window: the value, its error, and between what the truth is."""
+    """The user's estimate for one window: the value, its error, and the bounds of the true value."""
     answer = estimate(columns, size, confidence)
     if not isinstance(answer, tuple) or len(answer) not in (2, 4):
         raise MuntinError(
@@ -187,12 +187,12 @@ def _describe(state: Any) -> str:
 
 
 def _input_columns(lift: Callable[..., Any], columns: Any) -> Sequence[object]:
-    """Those that are named, else the parameters of `lift`."""
+    """The given columns, otherwise the parameters of `lift`."""
     if isinstance(columns, str):
         return (columns,)
     try:
         return tuple(inspect.signature(lift).parameters if columns is None else columns)
-    except (TypeError, ValueError):  # no iterable; or a function written in C, which has no names for its parameters
+    except (TypeError, ValueError):  # not iterable, or a C function without parameter names
         problem = "lift does not tell the names of its parameters" if columns is None else f"got {columns!r}"
         raise MuntinError(f"columns must be the columns that lift gets, such as columns=['fare']; {problem}.") from None
 
@@ -211,17 +211,18 @@ def custom(
     """Your own aggregate, in three vectorised functions.
 
     - `lift(*columns)` gets the columns of many tuples as NumPy arrays, without nulls, and returns their states: an
-      array, a tuple of arrays or a dict of arrays, one value per tuple.
-    - `combine(left, right)` merges states position by position. It must be associative; left is earlier than right.
+      array, a tuple of arrays or a dict of arrays, with one value per tuple.
+    - `combine(left, right)` merges states element by element. It must be associative; left is earlier than right.
     - `lower(state)` turns states into results.
 
-    `columns` are the columns of `lift`; left out, they are the names of its parameters. `returns` is the result's
-    type, as in Spark. Say `commutative=True` if the order of the tuples does not matter: then a pane keeps one state
-    instead of one per tuple.
+    `columns` are the inputs of `lift`; the default is the names of its parameters. `returns` is the Spark type of the
+    result. Set `commutative=True` if the order of the tuples does not matter: then a pane keeps one state instead of
+    one per tuple.
 
-    `estimate(sample, size, confidence)`, if it is given, is what `.approximate()` asks before anything else. It gets
-    the sampled tuples of one window as a dict of NumPy arrays by column, how many tuples the window has, and how sure
-    to be; it returns `(value, error)` or `(value, error, low, high)`. The error is whatever the user's error means.
+    `.approximate()` calls `estimate(sample, size, confidence)` first, if it is given. It gets the sampled tuples of one
+    window as a dict of NumPy arrays by column, the number of tuples in the window, and the confidence. It returns
+    `(value, error)` or `(value, error, low, high)`. You define what the error measures; it is compared
+    with the `error=` of `.approximate()`.
     """
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):

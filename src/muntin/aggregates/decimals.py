@@ -1,8 +1,8 @@
-"""Sums and means of decimals: exact, and of the types that Spark gives them.
+"""Exact sums and means of decimals, with the result types of Spark.
 
-A decimal is a number of its smallest units, an integer of up to 128 bits. Panes add up its digits of 32 bits, each in
-an integer of 64, as they do for integers. Only where a window is answered are they put together, and divided by as many
-values as there are: as at school, digit by digit, for all windows at once.
+A decimal is an integer of up to 128 bits that counts its smallest units. Panes sum its 32-bit digits, each in a 64-bit
+integer. Only the answer of a window joins the digits and divides by the count: long division, digit by digit, for all
+windows at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from muntin.partials.rows import Rows
 from muntin.partials.values import units
 
 MOST_DIGITS = 38
-"""Of a decimal in Spark and in Arrow."""
+"""The largest precision of a decimal in Spark and Arrow."""
 SHORT = 18
-"""Decimals of so many digits fit 64 bits."""
+"""The largest precision that fits 64 bits."""
 BITS = 16
-"""Of a digit of `Wide`: so that a digit times a count fits 64 bits."""
+"""Bits of a digit of `Wide`, so that a digit times a count fits 64 bits."""
 _BASE = 1 << BITS
 
 
@@ -44,7 +44,7 @@ def decimal_sum(where: str | None, column: str, kind: pa.Decimal128Type) -> Shor
 
 @dataclass(frozen=True)
 class ShortDecimalSum(IntegerSum):
-    """The exact sum of decimals that fit 64 bits, in their smallest units."""
+    """The exact sum of decimals that fit 64 bits, in smallest units."""
 
     def integers(self, rows: Rows) -> Int64Array:
         return units(rows.array(self.column))[0]
@@ -66,7 +66,7 @@ class LongDecimalSum(ColumnPartial):
         return carried(*(exact_sums(groups, digit, rows.group_count) for digit in selected))
 
     def combine(self, left: State, right: State) -> State:
-        return carried(*(one + other for one, other in zip(left, right, strict=True)))
+        return carried(*(left_digit + right_digit for left_digit, right_digit in zip(left, right, strict=True)))
 
     def reduce(self, state: State, runs: Runs) -> State:
         return carried(*(runs.sums(digit) for digit in state))
@@ -74,60 +74,60 @@ class LongDecimalSum(ColumnPartial):
 
 @dataclass(frozen=True)
 class Wide:
-    """Integers of any number of bits."""
+    """Integers with any number of bits."""
 
     negative: BoolArray
     digits: tuple[Int64Array, ...]
-    """Of what they are without the sign, the lowest first, each of 16 bits."""
+    """The 16-bit digits of the absolute values, the lowest first."""
 
     @classmethod
     def of(cls, state: State) -> Wide:
-        """From digits of 32 bits, the highest first, which has the sign and may be larger."""
+        """From 32-bit digits, the highest first; the highest one has the sign and may be wider."""
         negative = state[0] < 0
         top, *others = carried(*(np.where(negative, -digit, digit) for digit in state))
-        digits = [part for digit in reversed(others) for part in (digit & (_BASE - 1), digit >> BITS)]
+        digits = [half for digit in reversed(others) for half in (digit & (_BASE - 1), digit >> BITS)]
         return cls(negative, (*digits, *((top >> shift) & (_BASE - 1) for shift in range(0, 64, BITS))))
 
     def times(self, by: Int64Array | int) -> Wide:
-        """By positive numbers of less than 46 bits."""
+        """The product with positive numbers of less than 46 bits."""
         digits: list[Int64Array] = []
-        nothing = carry = np.zeros(len(self.negative), dtype=np.int64)
-        for digit in (*self.digits, nothing, nothing, nothing):
+        zero = carry = np.zeros(len(self.negative), dtype=np.int64)
+        for digit in (*self.digits, zero, zero, zero):
             product = digit * by + carry
             digits.append(product & (_BASE - 1))
             carry = product >> BITS
         return Wide(self.negative, tuple(digits))
 
     def over(self, by: Int64Array) -> Wide:
-        """By positive numbers of less than 46 bits, rounded; a half is rounded away from zero, as in Spark."""
-        digits, rest = [], np.zeros(len(self.negative), dtype=np.int64)
+        """The quotient by positive numbers of less than 46 bits, rounded half away from zero as in Spark."""
+        digits, remainder = [], np.zeros(len(self.negative), dtype=np.int64)
         for digit in reversed(self.digits):
-            quotient, rest = np.divmod((rest << BITS) + digit, by)
+            quotient, remainder = np.divmod((remainder << BITS) + digit, by)
             digits.append(quotient)
         digits.reverse()
-        carry = (2 * rest >= by).astype(np.int64)
-        for at, digit in enumerate(digits):
-            digits[at], carry = (digit + carry) & (_BASE - 1), (digit + carry) >> BITS
+        carry = (2 * remainder >= by).astype(np.int64)
+        for place, digit in enumerate(digits):
+            digits[place], carry = (digit + carry) & (_BASE - 1), (digit + carry) >> BITS
         return Wide(self.negative, tuple(digits))
 
     def as_decimals(self, kind: pa.Decimal128Type, missing: BoolArray, what: str) -> pa.Array:
-        """So many smallest units of a type, null where they are missing."""
-        low, high = (_joined(self.digits[at : at + 4], len(missing)) for at in (0, 4))
+        """Decimals of a type from their smallest units, null where missing."""
+        low, high = (_joined(self.digits[place : place + 4], len(missing)) for place in (0, 4))
         fits = not any_true(high < 0) and not any(any_true(digit > 0) for digit in self.digits[8:])
-        # Arrow's decimals have the complement of two for a sign.
+        # Arrow's decimals are in two's complement.
         signed = np.where(self.negative, -low, low), np.where(self.negative, ~high + (low == 0), high)
-        found = pa.Array.from_buffers(kind, len(missing), [None, pa.py_buffer(np.column_stack(signed))])
+        array = pa.Array.from_buffers(kind, len(missing), [None, pa.py_buffer(np.column_stack(signed))])
         try:
-            found.validate(full=True)
+            array.validate(full=True)
         except pa.ArrowInvalid:
             fits = False
         if not fits:
             raise overflow(what, kind)
-        return pc.if_else(pa.array(missing), pa.scalar(None, kind), found) if any_true(missing) else found
+        return pc.if_else(pa.array(missing), pa.scalar(None, kind), array) if any_true(missing) else array
 
 
 def _joined(digits: Sequence[Int64Array], length: int) -> Int64Array:
-    """Four digits, or fewer, as the bits of one integer."""
+    """Up to four digits as the bits of one integer."""
     bits = np.zeros(length, dtype=np.int64)
     for place, digit in enumerate(digits):
         bits |= digit << BITS * place
@@ -141,10 +141,10 @@ def lower_sum(
     dictionaries: Dictionaries,
     times: Int64Array | None = None,
 ) -> pa.Array:
-    """The sums, or so many times those."""
+    """The sums, multiplied by `times` if given."""
     total, (count,) = states
-    found = Wide.of(total) if times is None else Wide.of(total).times(times)
-    return found.as_decimals(kind, count == 0, f"sum of column {shown(column)!r}")
+    sums = Wide.of(total) if times is None else Wide.of(total).times(times)
+    return sums.as_decimals(kind, count == 0, f"sum of column {shown(column)!r}")
 
 
 def lower_mean(
@@ -154,7 +154,7 @@ def lower_mean(
     states: Sequence[State],
     dictionaries: Dictionaries,
 ) -> pa.Array:
-    """The means, of a type that has so many more digits behind the point than the column."""
+    """The means, with `more_digits` decimal places more than the column."""
     total, (count,) = states
-    found = Wide.of(total).times(10**more_digits).over(np.maximum(count, 1))
-    return found.as_decimals(kind, count == 0, f"mean of column {shown(column)!r}")
+    means = Wide.of(total).times(10**more_digits).over(np.maximum(count, 1))
+    return means.as_decimals(kind, count == 0, f"mean of column {shown(column)!r}")

@@ -1,4 +1,4 @@
-"""The decomposable aggregates: each answers a window from the partials of its panes."""
+"""The decomposable aggregates: they answer a window from the partials of its panes."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ class SumAggregate(OfColumn):
 
 
 def mean_of_moments(column: str, where: str | None) -> Bound:
-    """The mean of a column, from the partial that its variance comes from."""
+    """The mean of a column, from the partial of its variance."""
     return Bound((Moments(where, column),), pa.float64(), _lower_moments_mean)
 
 
 def variance_of_moments(column: str, where: str | None) -> Bound:
-    """The variance of a column, of all of its values."""
+    """The population variance of a column."""
     return Bound((Moments(where, column),), pa.float64(), partial(_lower_variance, False, False))
 
 
 def counted(column: str, where: str | None) -> Bound:
-    """How many values of a column count."""
+    """The number of values of a column that count."""
     return Bound((Count(where, column),), pa.int64(), _lower_count)
 
 
@@ -210,7 +210,7 @@ def _lower_least(kind: pa.DataType, place: Place, states: Sequence[State], dicti
 
 
 def _lower_nullable(kind: pa.DataType, place: Place, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    """The same, where the place before the last tells whether the value is null."""
+    """The same, where the place before the last marks nulls."""
     ((absent, *places),) = states
     return _lower_least(kind, place, (((absent | places[-2]), *places),), dictionaries)
 
@@ -269,12 +269,12 @@ def _lower_extreme_count(states: Sequence[State], dictionaries: Dictionaries) ->
 
 
 def count(column: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
-    """How many tuples; with a column, how many in which it is not null."""
+    """The number of tuples; with a column, the number of those in which it is not null."""
     return CountAggregate(where, column)
 
 
 def sum(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The sum: a long for integers, ten more digits for decimals (an overflow is an error), else a double."""
+    """The sum: a long for integers, ten more digits for decimals (overflow is an error in both), else a double."""
     return SumAggregate(where, column)
 
 
@@ -289,7 +289,7 @@ def max(column: ColumnLike, *, where: Where = None) -> Aggregate:
 
 
 def mean(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The mean: of decimals with four more digits behind the point, as in Spark, else a double."""
+    """The mean: a decimal with four more decimal places for decimals, as in Spark, else a double."""
     return MeanAggregate(where, column)
 
 
@@ -312,29 +312,29 @@ def stddev_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
 
 
 def first(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The value with the earliest event time; of several at that time, the smallest."""
+    """The value with the earliest event time; the smallest if there are several."""
     return ExtremeAggregate(where, column, "first")
 
 
 def last(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The value with the latest event time; of several at that time, the largest."""
+    """The value with the latest event time; the largest if there are several."""
     return ExtremeAggregate(where, column, "last")
 
 
 def argmin(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
-    """`column` where `by` is smallest, as Spark's `min_by`; with one column, the event time at which it is smallest.
+    """`column` where `by` is smallest, as Spark's `min_by`; with a single column, the event time of its minimum.
 
-    A null `by` never counts; a null `column` is an answer. Of several tuples with the smallest `by`, the earliest
-    counts; of several at that time, the smallest `column`, null after all others.
+    Rows with a null `by` are skipped; a null `column` can be the answer. Ties in `by` go to the earliest tuple, then to
+    the smallest `column`, nulls last.
     """
     return _arg(column, by, where, greatest=False)
 
 
 def argmax(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
-    """`column` where `by` is largest, as Spark's `max_by`; with one column, the event time at which it is largest.
+    """`column` where `by` is largest, as Spark's `max_by`; with a single column, the event time of its maximum.
 
-    A null `by` never counts; a null `column` is an answer. Of several tuples with the largest `by`, the earliest
-    counts; of several at that time, the smallest `column`, null after all others.
+    Rows with a null `by` are skipped; a null `column` can be the answer. Ties in `by` go to the earliest tuple, then to
+    the smallest `column`, nulls last.
     """
     return _arg(column, by, where, greatest=True)
 
@@ -344,10 +344,10 @@ def _arg(column: ColumnLike, by: ColumnLike | None, where: Where, greatest: bool
 
 
 def max_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """How many tuples have the largest value."""
+    """The number of tuples with the largest value."""
     return ExtremeCountAggregate(where, column, greatest=True)
 
 
 def min_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """How many tuples have the smallest value."""
+    """The number of tuples with the smallest value."""
     return ExtremeCountAggregate(where, column, greatest=False)

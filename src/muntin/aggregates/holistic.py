@@ -1,4 +1,4 @@
-"""The holistic aggregates: each is a function of all the values of a window, which are therefore kept."""
+"""The holistic aggregates: functions of all values of a window, so panes keep the tuples."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from muntin.partials import values
 from muntin.type_names import spark_name
 
 MOST = (1 << 31) - 1
-"""Values in a list."""
+"""The most values in a list."""
 
 
-def _bound(aggregate: Aggregate, whole: Whole, result: pa.DataType) -> Bound:
-    return Bound((), result, _not_lowered, whole, aggregate.as_bound, whole.where)
+def _bound(aggregate: Aggregate, function: Whole, result: pa.DataType) -> Bound:
+    return Bound((), result, _not_lowered, function, aggregate.as_bound, function.where)
 
 
 def _not_lowered(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
@@ -53,9 +53,9 @@ class QuantileAggregate(OfColumn):
                 f"a quantile needs numbers, but column {shown(self.column)!r} is of type {spark_name(kind)}; "
                 "cast it first."
             )
-        whole = Quantiles(self.column, where, self.probabilities, self.as_list)
+        quantiles = Quantiles(self.column, where, self.probabilities, self.as_list)
         result = pa.list_(pa.float64()) if self.as_list else pa.float64()
-        return _bound(self, whole, result)
+        return _bound(self, quantiles, result)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +71,7 @@ class ModeAggregate(OfColumn):
 @dataclass(frozen=True, eq=False, repr=False)
 class CountDistinctAggregate(OfColumn):
     others: tuple[Given, ...] = ()
-    """The other columns, if it counts the different combinations of several."""
+    """The other columns, where distinct combinations of several columns are counted."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,41 +127,41 @@ def _orderable(column: str, types: Types) -> pa.DataType:
 
 
 def median(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The exact median, as Spark's `median`: between two values in the middle, their mean."""
+    """The exact median, as Spark's `median`: the mean of the two middle values if the count is even."""
     return QuantileAggregate(where, column, (0.5,), as_list=False)
 
 
 def quantile(column: ColumnLike, probability: float | Sequence[float], *, where: Where = None) -> Aggregate:
-    """Exact quantiles, as Spark's `percentile`: one number, or a list of them for several probabilities."""
+    """Exact quantiles, as Spark's `percentile`: one number, or a list for several probabilities."""
     several = not isinstance(probability, int | float)
-    given = tuple(probability) if isinstance(probability, Sequence) else (probability,)
-    if not given or isinstance(probability, str | bytes):
+    probabilities = tuple(probability) if isinstance(probability, Sequence) else (probability,)
+    if not probabilities or isinstance(probability, str | bytes):
         raise MuntinError(f"probability must be a number from 0 to 1, or several of them, got {probability!r}.")
-    for each in given:
-        if isinstance(each, bool) or not isinstance(each, int | float) or not 0 <= each <= 1:
-            raise MuntinError(f"probability must be a number from 0 to 1, such as 0.95, got {each!r}.")
-    return QuantileAggregate(where, column, tuple(float(each) for each in given), several)
+    for number in probabilities:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+            raise MuntinError(f"probability must be a number from 0 to 1, such as 0.95, got {number!r}.")
+    return QuantileAggregate(where, column, tuple(float(number) for number in probabilities), several)
 
 
 def mode(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The most frequent value; the least of them if several are as frequent."""
+    """The most frequent value; ties go to the smallest."""
     return ModeAggregate(where, column)
 
 
 def count_distinct(column: ColumnLike, *others: ColumnLike, where: Where = None) -> Aggregate:
-    """How many different values there are, nulls left out.
+    """The number of distinct values, without nulls.
 
-    Of several columns, how many different combinations; a tuple in which any of them is null does not count, as in
+    With several columns, the number of distinct combinations. Tuples with a null in any of them are skipped, as in
     Spark's `count_distinct`.
     """
     return CountDistinctAggregate(where, column, others)
 
 
 def collect(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """All values in time order, as a list; nulls are left out, as in Spark's `collect_list`."""
+    """A list of all values in time order, without nulls, as Spark's `collect_list`."""
     return CollectAggregate(where, column)
 
 
 def top_k(column: ColumnLike, k: int, *, where: Where = None) -> Aggregate:
-    """The k most frequent values with their counts, most frequent first: a list of (`item`, `count`)."""
+    """The k most frequent values and their counts: a list of (`item`, `count`), the most frequent first."""
     return TopKAggregate(where, column, whole_number(k, "k", MOST))

@@ -1,7 +1,7 @@
-"""What differs between the query that made a checkpoint and the one that is to go on with it, in words.
+"""Describes the differences between the query that wrote a checkpoint and the query that resumes from it.
 
-Only what changes the meaning of the state is listed: an aggregate with another name, or one that follows from what is
-kept anyway, is not.
+Only differences that change the meaning of the state are listed. A renamed aggregate is not one, nor is an aggregate
+that can be computed from the partials that are kept anyway.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
 
 def changes(old: Description, new: Description) -> list[str]:
-    """Every difference that matters to the state; none if nothing in the descriptions tells."""
+    """Every difference that matters to the state; an empty list if the descriptions show none."""
     if old["join"] != new["join"]:
         return [_from_to("", "a join" if old["join"] else "a query", "a join" if new["join"] else "a query")]
-    found = [
+    differences = [
         *_times(old, new),
         *_windows(old["windows"], new["windows"]),
         *_keys(old, new),
@@ -42,7 +42,7 @@ def changes(old: Description, new: Description) -> list[str]:
         *_applied(old, new),
         *_features(old, new),
     ]
-    return found or [*_order(old, new)] or [*_rest(old, new)]
+    return differences or [*_order(old, new)] or [*_rest(old, new)]
 
 
 def _from_to(what: str, old: object, new: object) -> str:
@@ -55,35 +55,35 @@ def _times(old: Description, new: Description) -> Iterator[str]:
 
 
 def _windows(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    gone, came = _unmatched(old, new), _unmatched(new, old)
-    if not gone and not came:
+    removed, added = _unmatched(old, new), _unmatched(new, old)
+    if not removed and not added:
         if old != new:
             yield _from_to("order of windows", ", ".join(map(_window, old)), ", ".join(map(_window, new)))
         return
-    alone = len(old) == len(new) == 1
-    for window in gone:
-        same_model = next((each for each in came if each["function"] == window["function"]), None)
-        if same_model is not None:
-            came.remove(same_model)
-            what = "window" if alone else f"window {_window(window)}:"
-            yield from _arguments(what, window["arguments"], same_model["arguments"])
-        elif alone:
-            yield _from_to("window", _window(window), _window(came.pop()))
+    single = len(old) == len(new) == 1
+    for window in removed:
+        successor = next((candidate for candidate in added if candidate["function"] == window["function"]), None)
+        if successor is not None:
+            added.remove(successor)
+            what = "window" if single else f"window {_window(window)}:"
+            yield from _arguments(what, window["arguments"], successor["arguments"])
+        elif single:
+            yield _from_to("window", _window(window), _window(added.pop()))
         else:
             yield f"window {_window(window)} removed"
-    yield from (f"new window {_window(window)}" for window in came)
+    yield from (f"new window {_window(window)}" for window in added)
 
 
-def _unmatched(some: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Those that are not among the others, as often as they are there."""
-    left = list(others)
-    found = []
-    for each in some:
-        if each in left:
-            left.remove(each)
+def _unmatched(items: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The difference of two multisets: the items without a match among the others."""
+    unused = list(others)
+    unmatched = []
+    for item in items:
+        if item in unused:
+            unused.remove(item)
         else:
-            found.append(each)
-    return found
+            unmatched.append(item)
+    return unmatched
 
 
 def _window(window: Mapping[str, Any]) -> str:
@@ -120,12 +120,12 @@ def _retyped(old: Description, new: Description) -> list[str]:
 
 
 def _type(arrow: str) -> str:
-    """The type as Spark calls it."""
+    """The Spark name of an Arrow type."""
     return _SPARK_TYPES.get(arrow) or _DECIMAL.sub(r"decimal(\1,\2)", arrow)
 
 
 def _aggregates(old: Description, new: Description) -> Iterator[str]:
-    before, after = ({each["name"]: each for each in which["aggregates"]} for which in (old, new))
+    before, after = ({aggregate["name"]: aggregate for aggregate in query["aggregates"]} for query in (old, new))
     states = _state(old), _state(new)
     retyped = {*_retyped(old, new)}
     for name, was in before.items():
@@ -147,16 +147,16 @@ def _matters(was: Mapping[str, Any], now: Mapping[str, Any], states: tuple[set[s
     return bool({*was["keeps"]} - states[1] or {*now["keeps"]} - states[0])
 
 
-def _state(described: Description) -> set[str]:
-    """All that is kept, for whatever aggregate."""
-    kept = {each for leaves in described["partials"] for each in leaves}
-    kept |= {each for aggregate in described["aggregates"] for each in aggregate["keeps"]}
-    return kept | {of_tuples(name) for name in described["tuples"]}
+def _state(query: Description) -> set[str]:
+    """Everything that the state keeps, for all aggregates."""
+    kept = {partial for partials in query["partials"] for partial in partials}
+    kept |= {partial for aggregate in query["aggregates"] for partial in aggregate["keeps"]}
+    return kept | {of_tuples(name) for name in query["tuples"]}
 
 
 def _applied(old: Description, new: Description) -> Iterator[str]:
     was, now = old["applied"], new["applied"]
-    before, after = (None if each is None else each["what"] for each in (was, now))
+    before, after = (None if applied is None else applied["what"] for applied in (was, now))
     if before != after and old["tuples"] != new["tuples"]:
         yield _from_to("what is computed:", before or "aggregates", after or "aggregates")
     elif before == after and before is not None:
@@ -203,19 +203,19 @@ def _added_or_removed(name: str, call: str, was: Mapping[str, Any] | None, now: 
 
 
 def _order(old: Description, new: Description) -> Iterator[str]:
-    """Where nothing else differs: partials are kept in the order in which aggregates need them first."""
-    alike = [sorted(chain(*each["partials"])) + sorted(each["tuples"]) for each in (old, new)]
-    if alike[0] == alike[1] and (old["partials"] != new["partials"] or old["tuples"] != new["tuples"]):
-        names = [", ".join(each["name"] for each in which["aggregates"]) for which in (old, new)]
+    """The order of aggregates, if nothing else differs: partials are stored in the order of their first use."""
+    contents = [sorted(chain(*query["partials"])) + sorted(query["tuples"]) for query in (old, new)]
+    if contents[0] == contents[1] and (old["partials"] != new["partials"] or old["tuples"] != new["tuples"]):
+        names = [", ".join(aggregate["name"] for aggregate in query["aggregates"]) for query in (old, new)]
         yield _from_to("order of aggregates", *names)
 
 
 def _rest(old: Description, new: Description) -> Iterator[str]:
-    """What is left, where it follows from settings that seldom change the state."""
+    """Differences in settings that rarely change the state, listed only if nothing else differs."""
     for policy in ("approximate", "shed"):
         written = [(each.get(policy) or {}).get("written") for each in (old, new)]
         if written[0] != written[1]:
             yield _from_to("", *written)
-    columns = [[name for name in each["types"] if not name.startswith(PREFIX)] for each in (old, new)]
+    columns = [[name for name in query["types"] if not name.startswith(PREFIX)] for query in (old, new)]
     yield from (f"column {name!r} is no longer read" for name in _unmatched(columns[0], columns[1]))
     yield from (f"column {name!r} is read now" for name in _unmatched(columns[1], columns[0]))

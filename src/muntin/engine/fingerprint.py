@@ -1,6 +1,6 @@
-"""The fingerprint of a plan: it changes whenever state of one query would mean something else to the other.
+"""The fingerprint of a plan. Plans with equal fingerprints can read each other's state.
 
-Checkpoints keep it, so its text must never change. It is made here, field by field, and not of what `repr` shows.
+Checkpoints store it, so its text must never change. It is built field by field, independently of `repr`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def fingerprint(plan: Plan) -> str:
-    layout = [[kept(partial) for partial in each.partials] for each in plan.layout.leaf_sets]
+    layout = [[kept(partial) for partial in leaves.partials] for leaves in plan.layout.leaf_sets]
     parts: tuple[object, ...] = (
         plan.time,
         [replace(window, name=None) for window in plan.own_windows],
         plan.keys,
-        sorted((k, str(v)) for k, v in plan.types.items()),
+        sorted((name, str(kind)) for name, kind in plan.types.items()),
         layout,
     )
     if plan.layout.whole and plan.layout.tuples is not None:
@@ -37,12 +37,12 @@ def digest(text: str) -> str:
 
 
 def kept(partial: Partial) -> str:
-    """What a partial keeps, as text."""
+    """The state of a partial, as canonical text."""
     return canonical(_without_functions(partial))
 
 
 def canonical(value: object) -> str:
-    """Every value by its class and fields, whatever its `repr` says."""
+    """A value as text, by its class and fields, independently of its `repr`."""
     if is_dataclass(value) and not isinstance(value, type):
         inner = ", ".join(f"{field.name}={canonical(getattr(value, field.name))}" for field in fields(value))
         return f"{type(value).__qualname__}({inner})"
@@ -54,7 +54,7 @@ def canonical(value: object) -> str:
 
 
 def _without_functions(partial: Partial) -> object:
-    """A custom partial by its shape: the addresses of its functions differ from run to run."""
+    """The parts of a partial that define its state: a custom one by its shape, as function addresses change."""
     if isinstance(partial, OptionalPartial):
         return ("optional", _without_functions(partial.inner))
     if isinstance(partial, CustomPartial):

@@ -1,1 +1,1 @@
-"""Whole-window functions: answers that need the tuples themselves, not partial results of them."""
+"""Holistic aggregates and window functions: they need the tuples of a window, not partial results of them."""

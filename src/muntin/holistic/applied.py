@@ -1,7 +1,7 @@
-"""`.apply()`: a function of the user's that gets a window's tuples, in time order, and returns rows.
+"""`.apply()`: a user-defined window function, which gets the tuples of one window in time order and returns rows.
 
-The non-incremental query of the papers: nothing is known of the function, so nothing can be shared between windows but
-the tuples themselves.
+This is the non-incremental query of the papers. Nothing is known about the function, so overlapping windows share only
+the tuples.
 """
 
 from __future__ import annotations
@@ -28,54 +28,54 @@ Form = Literal["arrow", "pandas"]
 class Applied:
     function: Callable[[Any], Any]
     schema: pa.Schema
-    """Of the rows that the function returns."""
+    """The schema of the rows that the function returns."""
     columns: tuple[str, ...]
-    """What the function gets."""
+    """The columns that the function gets."""
     form: Form
     names: tuple[str, ...] | None = None
-    """What the function knows them by, if not by the names that they are read by."""
+    """The names of these columns inside the function, where they differ from the names in the stages."""
 
     def rows(self, table: pa.Table, window: Callable[[], str]) -> pa.Table:
-        """What the function makes of one window's tuples; `window` tells which window it is, for errors."""
+        """The result rows of one window. `window` describes the window in error messages."""
         try:
-            found = self.function(table if self.form == "arrow" else table.to_pandas())
+            result = self.function(table if self.form == "arrow" else table.to_pandas())
         except Exception as error:
             raise MuntinError(
                 f"The function {self._name} failed on {window()}: {type(error).__name__}: {error}"
             ) from error
-        return self._checked(found, window)
+        return self._checked(result, window)
 
-    def _checked(self, found: object, window: Callable[[], str]) -> pa.Table:
-        if isinstance(found, pa.RecordBatch):
-            found = pa.Table.from_batches([found])
-        if isinstance(found, pa.Table) and found.schema.equals(self.schema):
-            return found
+    def _checked(self, result: object, window: Callable[[], str]) -> pa.Table:
+        if isinstance(result, pa.RecordBatch):
+            result = pa.Table.from_batches([result])
+        if isinstance(result, pa.Table) and result.schema.equals(self.schema):
+            return result
         wanted = ", ".join(f"{field.name} {spark_name(field.type)}" for field in self.schema)
-        if isinstance(found, pd.DataFrame):
-            found = self._from_pandas(found, window, wanted)
-        if not isinstance(found, pa.Table):
+        if isinstance(result, pd.DataFrame):
+            result = self._from_pandas(result, window, wanted)
+        if not isinstance(result, pa.Table):
             raise MuntinError(
-                f"The function {self._name} returned {type(found).__name__} for {window()}; it must return an Arrow "
+                f"The function {self._name} returned {type(result).__name__} for {window()}; it must return an Arrow "
                 f"table or a pandas frame with the columns {wanted}."
             )
-        if sorted(found.column_names) != sorted(self.schema.names):
+        if sorted(result.column_names) != sorted(self.schema.names):
             raise MuntinError(
-                f"The function {self._name} returned the columns {found.column_names} for {window()}; the schema "
+                f"The function {self._name} returned the columns {result.column_names} for {window()}; the schema "
                 f"says {wanted}."
             )
-        kinds = ", ".join(f"{field.name} {spark_name(field.type)}" for field in found.schema)
-        returned = f"The function {self._name} returned {kinds} for {window()}; the schema says {wanted}"
-        if not all(_fits(found.schema.field(field.name).type, field.type) for field in self.schema):
+        types = ", ".join(f"{field.name} {spark_name(field.type)}" for field in result.schema)
+        returned = f"The function {self._name} returned {types} for {window()}; the schema says {wanted}"
+        if not all(_fits(result.schema.field(field.name).type, field.type) for field in self.schema):
             raise MuntinError(f"{returned}.")
         try:
-            return found.select(self.schema.names).cast(self.schema)
+            return result.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise MuntinError(f"{returned}: {error}") from error
 
     def _from_pandas(self, frame: pd.DataFrame, window: Callable[[], str], wanted: str) -> pa.Table:
         try:
             return pa.Table.from_pandas(frame, preserve_index=False)
-        except (ValueError, TypeError) as error:  # Arrow's own are such, too
+        except (ValueError, TypeError) as error:  # Arrow's own errors are subclasses of these
             raise MuntinError(
                 f"The function {self._name} returned a frame for {window()} that is not a table; the schema says "
                 f"{wanted}: {error}"
@@ -88,29 +88,29 @@ class Applied:
     def over(
         self, tuples: pa.Table, begin: Int64Array, end: Int64Array, window: Callable[[int], str]
     ) -> tuple[Int64Array, list[pa.Table]]:
-        """How many rows each window gave, and the rows."""
-        found = [
-            self.rows(tuples.slice(first, behind - first), partial(window, i))
-            for i, (first, behind) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
+        """The number of result rows of each window, and the rows."""
+        results = [
+            self.rows(tuples.slice(start, stop - start), partial(window, number))
+            for number, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
         ]
-        return np.array([each.num_rows for each in found], dtype=np.int64), found
+        return np.array([rows.num_rows for rows in results], dtype=np.int64), results
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type are meant as the other: Arrow would also turn text into numbers, or drop fields."""
-    kinds = pa.types
-    if found == wanted or kinds.is_null(found):
+def _fits(actual: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type can stand for the other. Arrow would also parse text as numbers, or drop fields."""
+    types = pa.types
+    if actual == wanted or types.is_null(actual):
         return True
-    if kinds.is_dictionary(found):
-        return _fits(found.value_type, wanted)
-    if kinds.is_struct(found) and kinds.is_struct(wanted):
-        names = [[field.name for field in kind] for kind in (found, wanted)]
-        return names[0] == names[1] and all(_fits(a.type, b.type) for a, b in zip(found, wanted, strict=True))
-    if _is_list(found) and _is_list(wanted):
-        return _fits(found.value_type, wanted.value_type)
-    if kinds.is_map(found) and kinds.is_map(wanted):
-        return _fits(found.key_type, wanted.key_type) and _fits(found.item_type, wanted.item_type)
-    return any(test(found) and test(wanted) for test in _ALIKE)
+    if types.is_dictionary(actual):
+        return _fits(actual.value_type, wanted)
+    if types.is_struct(actual) and types.is_struct(wanted):
+        names = [[field.name for field in struct] for struct in (actual, wanted)]
+        return names[0] == names[1] and all(_fits(a.type, b.type) for a, b in zip(actual, wanted, strict=True))
+    if _is_list(actual) and _is_list(wanted):
+        return _fits(actual.value_type, wanted.value_type)
+    if types.is_map(actual) and types.is_map(wanted):
+        return _fits(actual.key_type, wanted.key_type) and _fits(actual.item_type, wanted.item_type)
+    return any(test(actual) and test(wanted) for test in _ALIKE)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -125,11 +125,11 @@ _ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_duration,
     pa.types.is_date,
 )
-"""Types between which a value stays what it is; Arrow refuses those that do not fit."""
+"""A cast within one of these groups keeps the value; Arrow rejects values that do not fit."""
 
 
 def form_of(function: Callable[[Any], Any]) -> Form:
-    """By the annotation of its argument: a `pandas.DataFrame` gets one, everything else an Arrow table."""
+    """Pandas if the argument is annotated as `pandas.DataFrame`, otherwise an Arrow table."""
     if not callable(function):
         raise MuntinError(f"apply() needs a function of a window's tuples, got {function!r}.")
     try:

@@ -1,4 +1,4 @@
-"""The values themselves, in time order."""
+"""All values of a window in time order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.holistic.function import Whole, lists
 
 @dataclass(frozen=True)
 class Collected(Whole):
-    def compute(self, held: Held) -> pa.Array:
-        chosen = held.chosen(self.column, self.where)
-        at, _ = expand(chosen.begin, chosen.sizes)
-        return lists(np.append(0, np.cumsum(chosen.sizes)), chosen.column.take(pa.array(at)))
+    def compute(self, contents: Held) -> pa.Array:
+        selected = contents.chosen(self.column, self.where)
+        positions, _ = expand(selected.begin, selected.sizes)
+        return lists(np.append(0, np.cumsum(selected.sizes)), selected.column.take(pa.array(positions)))

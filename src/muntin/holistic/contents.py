@@ -1,4 +1,4 @@
-"""Windows as ranges of tuples in order, and what all holistic aggregates over them share."""
+"""Windows as ranges of ordered tuples, and the computations that all holistic aggregates share."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ from muntin.tree.wavelet import WaveletMatrix
 
 @dataclass
 class Held:
-    """Windows of one model over tuples that are sorted by (key, time): window i holds the tuples `[begin[i], end[i])`.
+    """Windows of one model over tuples sorted by (key, time). Window i contains the tuples `[begin[i], end[i])`.
 
-    No window reaches across a key. In the order of their begins, the windows are in the order of their ends, too.
+    A window never spans two keys. Windows sorted by their begin are sorted by their end as well.
     """
 
     tuples: Tuples
     begin: Int64Array
     end: Int64Array
     one_per_key: bool = False
-    """Whether each window is all that its key has, as with samples of windows: then nothing overlaps."""
+    """Whether each key has one window with all of its tuples, as in samples of windows: then no windows overlap."""
     _chosen: dict[tuple[str, str | None], Chosen] = field(default_factory=dict)
 
     def chosen(self, column: str, where: str | None) -> Chosen:
-        """The windows over the tuples that count: the column is not null and the filter is true."""
+        """The windows over the tuples that count: those whose column is not null and whose filter is true."""
         if (column, where) not in self._chosen:
             array = self.tuples.columns.column(column)
             self._chosen[column, where] = Chosen.of(self, array, self.mask((column,), where))
         return self._chosen[column, where]
 
     def chosen_together(self, columns: Sequence[str], where: str | None) -> Chosen:
-        """The same of combinations of several columns, none of which is null: equal ones have one code."""
+        """The same for combinations of several non-null columns: equal combinations share one code."""
         parts = [keys.normalised(self.tuples.columns.column(column)) for column in columns]
         codes, _ = keys.encode(parts, len(self.tuples))
         return Chosen.of(self, pa.array(codes), self.mask(columns, where))
 
     @cached_property
     def weights(self) -> Float64Array | None:
-        """How many tuples each stands for, where others were shed; None where each stands for itself."""
+        """The number of tuples that each kept tuple represents after shedding; None if each represents only itself."""
         if WEIGHT not in self.tuples.columns.schema.names:
             return None
         weights = np.asarray(self.tuples.columns.column(WEIGHT))
         return None if np.all(weights == 1) else weights
 
     def mask(self, columns: Sequence[str], where: str | None) -> BoolArray | None:
-        """Which tuples count: no column is null and the filter is true. None if all of them do."""
+        """Which tuples count: those with no null in these columns and a true filter. None if all tuples count."""
         masks = [values.valid_mask(self.tuples.columns.column(column)) for column in columns]
         if where is not None:
             masks.append(np.asarray(values.filled(self.tuples.columns.column(where))))
-        present = [mask for mask in masks if mask is not None]
-        return np.logical_and.reduce(present) if present else None
+        conditions = [mask for mask in masks if mask is not None]
+        return np.logical_and.reduce(conditions) if conditions else None
 
     def matching(self, columns: Sequence[str], where: str | None) -> Int64Array:
-        """How many tuples of each window count."""
+        """The number of tuples in each window that count."""
         kept = self.mask(columns, where)
         if kept is None:
             return self.end - self.begin
-        before = np.append(0, np.cumsum(kept))
-        return np.asarray(before[self.end] - before[self.begin])
+        counts_before = np.append(0, np.cumsum(kept))
+        return np.asarray(counts_before[self.end] - counts_before[self.begin])
 
 
 @dataclass
 class Chosen:
-    """A column of the tuples that count, and the windows of `Held` as ranges of it."""
+    """A column of the tuples that count, and the windows as ranges of its rows."""
 
     key: Int64Array
     column: pa.Array
@@ -80,14 +80,14 @@ class Chosen:
     weights: Float64Array | None = None
 
     @classmethod
-    def of(cls, held: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
-        weights = held.weights
+    def of(cls, windows: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
+        weights = windows.weights
         if kept is None or all_true(kept):
-            return cls(held.tuples.key, column, held.begin, held.end, held.one_per_key, weights)
-        before = np.append(0, np.cumsum(kept))
-        begin, end = before[held.begin], before[held.end]
+            return cls(windows.tuples.key, column, windows.begin, windows.end, windows.one_per_key, weights)
+        counts_before = np.append(0, np.cumsum(kept))
+        begin, end = counts_before[windows.begin], counts_before[windows.end]
         weights = None if weights is None else weights[kept]
-        return cls(held.tuples.key[kept], column.filter(pa.array(kept)), begin, end, held.one_per_key, weights)
+        return cls(windows.tuples.key[kept], column.filter(pa.array(kept)), begin, end, windows.one_per_key, weights)
 
     @property
     def sizes(self) -> Int64Array:
@@ -95,28 +95,28 @@ class Chosen:
 
     @property
     def total(self) -> Float64Array:
-        """How many tuples those of each window stand for."""
+        """The number of tuples that the kept tuples of each window represent."""
         return self.sizes.astype(np.float64) if self.weights is None else self._summed(self.weights)
 
     @property
     def as_good_as(self) -> Int64Array:
-        """How many tuples of equal weight would tell as much of each window (Kish): fewer, if a few stand for most."""
+        """The effective sample size of each window (Kish): smaller if a few tuples carry most of the weight."""
         if self.weights is None:
             return self.sizes
         return np.floor(self.total**2 / np.maximum(self._summed(self.weights**2), 1e-9) + 1e-6).astype(np.int64)
 
-    def _summed(self, each: Float64Array) -> Float64Array:
-        before = np.append(0.0, np.cumsum(each))
-        return np.asarray(before[self.end] - before[self.begin])
+    def _summed(self, weights: Float64Array) -> Float64Array:
+        sums_before = np.append(0.0, np.cumsum(weights))
+        return np.asarray(sums_before[self.end] - sums_before[self.begin])
 
     @cached_property
     def first_of_key(self) -> Int64Array:
-        """For every tuple, where the tuples of its key begin."""
+        """For every tuple, the index of the first tuple of its key."""
         return np.arange(len(self.key)) - self.position
 
     @cached_property
     def position(self) -> Int64Array:
-        """For every tuple, how many of its key are before it."""
+        """For every tuple, its position among the tuples of its key."""
         return positions_in_runs(run_starts(self.key), len(self.key))
 
     @cached_property
@@ -126,26 +126,26 @@ class Chosen:
 
     @cached_property
     def order_keys(self) -> Int64Array:
-        """Integers that compare as the values do."""
+        """Integers with the same order as the values."""
         ranked = values.is_ranked(self.column.type)
         return values.ranked(self.column)[0] if ranked else values.fixed_order_keys(self.column)
 
     @cached_property
     def by_value(self) -> Int64Array:
-        """The tuples of each key from the least value to the greatest; equal ones in their order."""
+        """The tuples of each key, from the smallest value to the largest; ties keep their order."""
         return stable_order(self.order_keys, self.key)
 
     @cached_property
     def ranks(self) -> WaveletMatrix:
-        """Of every tuple the place among the values of its key: each window's order statistics."""
+        """The rank of every tuple among the values of its key, which gives the order statistics of each window."""
         rank = np.empty(len(self.key), dtype=np.int64)
         rank[self.by_value] = self.position
         return WaveletMatrix(rank, int(self.position.max(initial=0)) + 1)
 
     def kth(self, windows: Int64Array, k: Int64Array) -> Int64Array:
-        """The tuple with the k-th smallest value, from 0, of each of these windows; `k` may have several rows."""
+        """The tuple with the k-th smallest value (from 0) in each of these windows; `k` may have several rows."""
         begin = self.begin[windows]
         if self.one_per_key:
             return np.asarray(self.by_value[begin + k])
-        place = self.first_of_key[begin] + self.ranks.kth(begin, self.end[windows], k)
-        return np.asarray(self.by_value[place])
+        position = self.first_of_key[begin] + self.ranks.kth(begin, self.end[windows], k)
+        return np.asarray(self.by_value[position])

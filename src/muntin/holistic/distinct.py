@@ -1,8 +1,8 @@
 """Exact counts of distinct values.
 
-A value of a window is new if the one before it that is equal, if any, lies before the window. So the answer is how many
-tuples of the window have their predecessor before its begin: a range count, which the wavelet matrix of the
-predecessors answers for all windows at once.
+A tuple counts if no earlier tuple of the window has the same value: its predecessor, the last equal value before it,
+lies before the window. The answer is the number of tuples whose predecessor lies before the begin of the window. This
+is a range count, which a wavelet matrix of the predecessors answers for all windows at once.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ from muntin.tree.wavelet import WaveletMatrix
 @dataclass(frozen=True)
 class DistinctCount(Whole):
     others: tuple[str, ...] = ()
-    """The other columns, if the values are combinations of several."""
+    """The other columns, where combinations of several columns are counted."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column, *self.others)
 
-    def compute(self, held: Held) -> pa.Array:
-        chosen = held.chosen_together(self.columns, self.where) if self.others else held.chosen(self.column, self.where)
-        count = np.zeros(len(chosen.sizes), dtype=np.int64)
-        windows = np.flatnonzero(chosen.sizes)
+    def compute(self, contents: Held) -> pa.Array:
+        selected = (
+            contents.chosen_together(self.columns, self.where)
+            if self.others
+            else contents.chosen(self.column, self.where)
+        )
+        count = np.zeros(len(selected.sizes), dtype=np.int64)
+        windows = np.flatnonzero(selected.sizes)
         if len(windows):
-            before = predecessors(chosen)
-            begin, end = chosen.begin[windows], chosen.end[windows]
-            matrix = WaveletMatrix(before, int(before.max()) + 1)
-            count[windows] = matrix.below(begin, end, chosen.position[begin] + 1)
+            predecessor = predecessors(selected)
+            begin, end = selected.begin[windows], selected.end[windows]
+            matrix = WaveletMatrix(predecessor, int(predecessor.max()) + 1)
+            count[windows] = matrix.below(begin, end, selected.position[begin] + 1)
         return pa.array(count)
 
 
-def predecessors(chosen: Chosen) -> Int64Array:
-    """Of every tuple, the position within its key behind the last equal value before it; 0 if there is none."""
-    order = chosen.by_value
-    same = (np.diff(chosen.order_keys[order]) == 0) & (np.diff(chosen.key[order]) == 0)
-    found = np.zeros(len(order), dtype=np.int64)
-    found[order[1:][same]] = chosen.position[order[:-1][same]] + 1
-    return found
+def predecessors(selected: Chosen) -> Int64Array:
+    """For every tuple, one more than the position of its predecessor within the key; 0 if it has none."""
+    order = selected.by_value
+    same = (np.diff(selected.order_keys[order]) == 0) & (np.diff(selected.key[order]) == 0)
+    positions = np.zeros(len(order), dtype=np.int64)
+    positions[order[1:][same]] = selected.position[order[:-1][same]] + 1
+    return positions

@@ -1,4 +1,4 @@
-"""What a holistic aggregate is: a function of all the tuples of a window."""
+"""The base class of holistic aggregates: functions of all tuples of a window."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from muntin.holistic.contents import Held
 
 @dataclass(frozen=True)
 class Whole(ABC):
-    """Answers very many windows at once, sharing the work between those that overlap."""
+    """A holistic aggregate. It answers many windows at once and shares work between overlapping ones."""
 
     column: str
     where: str | None
-    """The boolean column that says which tuples count, if not all of them."""
+    """The boolean column of the filter, or None if all tuples count."""
 
     of_weighted: ClassVar[bool] = False
-    """Whether tuples may stand for others, which were shed."""
+    """Whether it can answer from weighted tuples, which represent shed ones."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What its values are of; a tuple in which one is null does not count."""
+        """The columns of its values; a tuple with a null in one of them does not count."""
         return (self.column,)
 
     @property
@@ -34,21 +34,21 @@ class Whole(ABC):
         return self.columns if self.where is None else (*self.columns, self.where)
 
     @abstractmethod
-    def compute(self, held: Held) -> pa.Array:
+    def compute(self, contents: Held) -> pa.Array:
         """One answer per window."""
 
 
 def spread(values: pa.Array, windows: Int64Array, count: int) -> pa.Array:
-    """The values at their windows, and null at the others."""
+    """An array over `count` windows: the values at `windows`, null elsewhere."""
     if len(windows) == count:
         return values
-    where = np.full(count, -1)
-    where[windows] = np.arange(len(windows))
-    return values.take(pa.array(where, mask=where < 0))
+    positions = np.full(count, -1)
+    positions[windows] = np.arange(len(windows))
+    return values.take(pa.array(positions, mask=positions < 0))
 
 
 def lists(offsets: Int64Array, items: pa.Array) -> pa.Array:
-    """List i holds the items `[offsets[i], offsets[i + 1])`."""
+    """Lists of items: list i is `[offsets[i], offsets[i + 1])`."""
     if len(items) >= 1 << 31:
         raise OverflowError(f"{len(items):,} values in the lists of one batch are more than an Arrow list can hold")
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)

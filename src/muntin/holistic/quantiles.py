@@ -17,65 +17,65 @@ from muntin.holistic.weighted import slabs
 
 @dataclass(frozen=True)
 class Quantiles(Whole):
-    """Of n values in order, quantile p is at position (n - 1)·p; between two values it is on the line between them."""
+    """Quantile p of n ordered values is at position (n - 1)·p, interpolated linearly between neighbours."""
 
     probabilities: tuple[float, ...]
     as_list: bool
 
     of_weighted: ClassVar[bool] = True
 
-    def compute(self, held: Held) -> pa.Array:
-        return self.repeated(held, None)
+    def compute(self, contents: Held) -> pa.Array:
+        return self.repeated(contents, None)
 
-    def repeated(self, held: Held, times: Int64Array | None) -> pa.Array:
-        """The quantiles where every tuple of a window counts so many times, as over a join; None is once."""
-        chosen = held.chosen(self.column, self.where)
-        windows = np.flatnonzero(chosen.sizes if times is None else chosen.sizes * times)
+    def repeated(self, contents: Held, times: Int64Array | None) -> pa.Array:
+        """The quantiles if every tuple of a window occurs `times` times, as in a join; None means once."""
+        selected = contents.chosen(self.column, self.where)
+        windows = np.flatnonzero(selected.sizes if times is None else selected.sizes * times)
         times = None if times is None else times[windows]
-        found = [_quantile(chosen, windows, times, each) for each in self.probabilities]
+        quantiles = [_quantile(selected, windows, times, probability) for probability in self.probabilities]
         if not self.as_list:
-            return spread(pa.array(found[0]), windows, len(chosen.sizes))
-        offsets = np.arange(len(windows) + 1) * len(found)
-        return spread(lists(offsets, pa.array(np.column_stack(found).ravel())), windows, len(chosen.sizes))
+            return spread(pa.array(quantiles[0]), windows, len(selected.sizes))
+        offsets = np.arange(len(windows) + 1) * len(quantiles)
+        return spread(lists(offsets, pa.array(np.column_stack(quantiles).ravel())), windows, len(selected.sizes))
 
 
-def _quantile(chosen: Chosen, windows: Int64Array, times: Int64Array | None, probability: float) -> Float64Array:
-    numbers = chosen.numbers
-    if chosen.weights is not None:
-        return _weighted(chosen, numbers, windows, probability)
+def _quantile(selected: Chosen, windows: Int64Array, times: Int64Array | None, probability: float) -> Float64Array:
+    numbers = selected.numbers
+    if selected.weights is not None:
+        return _weighted(selected, numbers, windows, probability)
     if len(windows) == 1 and times is None:
-        return _of_one(chosen, windows, probability)
-    sizes = chosen.sizes[windows]
+        return _of_one(selected, windows, probability)
+    sizes = selected.sizes[windows]
     position = ((sizes if times is None else sizes * times) - 1) * probability
     below, above = np.floor(position), np.ceil(position)
-    low = numbers[chosen.kth(windows, _place(below, times))]
-    apart = above > below
-    if not any_true(apart):
+    low = numbers[selected.kth(windows, _place(below, times))]
+    is_between = above > below
+    if not any_true(is_between):
         return low
-    between = slice(None) if all_true(apart) else np.flatnonzero(apart)
+    between = slice(None) if all_true(is_between) else np.flatnonzero(is_between)
     repeats = None if times is None else times[between]
-    high = numbers[chosen.kth(windows[between], _place(above[between], repeats))]
+    high = numbers[selected.kth(windows[between], _place(above[between], repeats))]
     return _interpolated(position, low, high, between)
 
 
-def _of_one(chosen: Chosen, window: Int64Array, probability: float) -> Float64Array:
-    """The same, to the last bit, of a single window: there arrays would take longer than what is computed in them."""
-    position = (int(chosen.sizes[window][0]) - 1) * probability
+def _of_one(selected: Chosen, window: Int64Array, probability: float) -> Float64Array:
+    """The same for a single window, bit for bit: for one value, array operations cost more than the arithmetic."""
+    position = (int(selected.sizes[window][0]) - 1) * probability
     below, above = floor(position), ceil(position)
-    low, high = chosen.numbers[chosen.kth(window.repeat(2), np.array([below, above]))].tolist()
+    low, high = selected.numbers[selected.kth(window.repeat(2), np.array([below, above]))].tolist()
     return np.array([low if low == high else (above - position) * low + (position - below) * high])
 
 
 def _place(position: Float64Array, times: Int64Array | None) -> Int64Array:
-    """Which value is at a position, if each is there so many times."""
-    whole = position.astype(np.int64)
-    return whole if times is None else whole // times
+    """The index of the value at a position if every value occurs `times` times."""
+    index = position.astype(np.int64)
+    return index if times is None else index // times
 
 
-def _weighted(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
-    """The same of all tuples that the kept ones stand for."""
+def _weighted(selected: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
+    """The same for weighted tuples, each of which represents several."""
     parts = [np.zeros(0)]
-    for slab in slabs(chosen, windows):
+    for slab in slabs(selected, windows):
         position = np.maximum(slab.total - 1, 0.0) * probability
         low, high = (numbers[slab.at(side)] for side in (np.floor(position), np.ceil(position)))
         between = np.flatnonzero(np.ceil(position) > np.floor(position))
@@ -84,10 +84,10 @@ def _weighted(chosen: Chosen, numbers: Float64Array, windows: Int64Array, probab
 
 
 def _interpolated(position: Array, low: Float64Array, high: Float64Array, between: Int64Array | slice) -> Float64Array:
-    """On the line between two values, where the position is between them; `high` is of those windows alone."""
+    """Linear interpolation for the windows in `between`; `high` has the values of these windows only."""
     position, least = position[between], low[between]
     below, above = np.floor(position), np.ceil(position)
-    with np.errstate(invalid="ignore"):  # of infinities, as in Spark
+    with np.errstate(invalid="ignore"):  # infinities give NaN, as in Spark
         on_line = (above - position) * least + (position - below) * high
     low[between] = np.where(least == high, least, on_line)
     return low

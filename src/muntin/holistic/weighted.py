@@ -1,6 +1,6 @@
-"""Order statistics and frequencies of tuples that stand for others: those that were kept when tuples were shed.
+"""Order statistics and frequencies of weighted tuples: those kept by shedding, which represent the shed ones.
 
-Shed windows are small, so each is sorted for itself.
+Windows are small after shedding, so each is sorted on its own.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from muntin.holistic.contents import Chosen
 from muntin.partials.partial import sums
 
 MOST_TUPLES = 1 << 22
-"""How many tuples of windows there are at once."""
+"""Tuples of windows that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class Slab:
-    """Some windows, with the tuples of each from the least value to the greatest."""
+    """A group of windows, each with its tuples sorted by value."""
 
     windows: Int64Array
     tuples: Int64Array
-    """Where the tuples are, window by window."""
-    of: Int64Array
-    """Which window each is of, by its place among these."""
+    """The rows of the tuples, window by window."""
+    window_index: Int64Array
+    """For each tuple, the index of its window in `windows`."""
     weight: Float64Array
 
     @cached_property
-    def until(self) -> Float64Array:
-        """How much weight there is up to each tuple, over all windows, itself included."""
+    def cumulative(self) -> Float64Array:
+        """The cumulative weight up to and including each tuple, over all windows."""
         return np.cumsum(self.weight)
 
     @cached_property
     def total(self) -> Float64Array:
-        return sums(self.of, self.weight, len(self.windows))
+        return sums(self.window_index, self.weight, len(self.windows))
 
     def at(self, position: Float64Array) -> Int64Array:
-        """The tuple at a position, from 0, if each tuple were there as often as its weight says."""
-        ends = np.cumsum(np.bincount(self.of, minlength=len(self.windows)))
-        before = np.append(0.0, self.until[ends - 1])[:-1]
-        # A hair above, so that rounding errors of the sums do not lead to the tuple before.
-        found = np.searchsorted(self.until, before + position + 1e-9 * (1 + self.total), side="right")
+        """The tuple at a position (from 0) if each tuple were repeated as often as its weight."""
+        ends = np.cumsum(np.bincount(self.window_index, minlength=len(self.windows)))
+        weight_before = np.append(0.0, self.cumulative[ends - 1])[:-1]
+        # The epsilon keeps rounding errors of the sums from selecting the tuple before.
+        index = np.searchsorted(self.cumulative, weight_before + position + 1e-9 * (1 + self.total), side="right")
         first = np.append(0, ends[:-1])
-        return np.asarray(self.tuples[np.clip(found, first, ends - 1)])
+        return np.asarray(self.tuples[np.clip(index, first, ends - 1)])
 
-    def frequencies(self, chosen: Chosen, k: int) -> tuple[Int64Array, Int64Array, Float64Array]:
-        """The k values of each window with the largest weight: the window, a tuple that has it, the weight."""
-        values = chosen.order_keys[self.tuples]
-        starts = run_starts(self.of, values)
+    def frequencies(self, selected: Chosen, k: int) -> tuple[Int64Array, Int64Array, Float64Array]:
+        """The k values of each window with the largest weight: the window, a tuple with the value, the weight."""
+        values = selected.order_keys[self.tuples]
+        starts = run_starts(self.window_index, values)
         weight = np.add.reduceat(self.weight, starts) if len(starts) else np.zeros(0)
-        order = np.lexsort((values[starts], -weight, self.of[starts]))
-        order = order[positions_in_runs(run_starts(self.of[starts][order]), len(order)) < k]
-        return self.windows[self.of[starts][order]], self.tuples[starts][order], weight[order]
+        order = np.lexsort((values[starts], -weight, self.window_index[starts]))
+        order = order[positions_in_runs(run_starts(self.window_index[starts][order]), len(order)) < k]
+        return self.windows[self.window_index[starts][order]], self.tuples[starts][order], weight[order]
 
 
-def slabs(chosen: Chosen, windows: Int64Array) -> Iterator[Slab]:
-    """Windows that hold something, as many at a time as have a bounded number of tuples together."""
-    assert chosen.weights is not None
-    until = np.cumsum(chosen.sizes[windows])
-    begin, before = 0, 0
+def slabs(selected: Chosen, windows: Int64Array) -> Iterator[Slab]:
+    """Groups of non-empty windows with at most `MOST_TUPLES` tuples in total, or a single window."""
+    assert selected.weights is not None
+    tuples_until = np.cumsum(selected.sizes[windows])
+    begin, tuples_before = 0, 0
     while begin < len(windows):
-        end = max(int(np.searchsorted(until, before + MOST_TUPLES, side="right")), begin + 1)
-        part = windows[begin:end]
-        place, of = expand(chosen.begin[part], chosen.sizes[part])
-        order = np.lexsort((chosen.order_keys[place], of))
-        yield Slab(part, place[order], of[order], chosen.weights[place[order]])
-        begin, before = end, int(until[end - 1])
+        end = max(int(np.searchsorted(tuples_until, tuples_before + MOST_TUPLES, side="right")), begin + 1)
+        group = windows[begin:end]
+        row, window_index = expand(selected.begin[group], selected.sizes[group])
+        order = np.lexsort((selected.order_keys[row], window_index))
+        yield Slab(group, row[order], window_index[order], selected.weights[row[order]])
+        begin, tuples_before = end, int(tuples_until[end - 1])

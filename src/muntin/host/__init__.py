@@ -1,1 +1,1 @@
-"""What queries keep on the hosts where they run: files that nobody else can write, and that nobody needs."""
+"""Local files of queries on the hosts where they run: private to the user, and never required."""

@@ -1,9 +1,8 @@
-"""Copies of segments on the host, for the workers that share it.
+"""Copies of segments on the host, shared by its Python workers.
 
-Spark hands a shard now to one Python worker and now to another, and megabytes come back slowly from Spark's state. A
-segment never changes and its name is never used twice, so a file with its bytes
-is as good as the state, for every worker of the host. The state stays the truth: a copy that is missing is read from
-there, and one that is damaged fails its checksum and is, too.
+Spark moves a shard from one Python worker to another, and reading megabytes from Spark's state is slow. Segments are
+immutable and their names are unique, so a local file with the bytes of a segment replaces that read for every worker of
+the host. Spark's state remains the source of truth: a missing copy, or one that fails its checksum, is read from there.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from muntin.host.folder import HERE, HostFolder, QueryFolder
 
 _HOLDER = "holder"
 _MOST_HOLDER = 32
-"""Bytes of a process id."""
+"""The most bytes of a process id."""
 
 
 class LocalCopies:
-    """The copies of one shard of one query. Nothing here may fail a batch: every error is a copy less."""
+    """The copies of one shard of one query. An error here never fails a batch: the copy is just not there."""
 
     def __init__(self, query: str, shard: int, host: HostFolder = HERE) -> None:
         self._folder = QueryFolder(host, query, str(shard))
 
     def read(self, name: str, size: int) -> bytes | None:
-        """The copy of a value of that size."""
+        """The copy of a value with `size` bytes, if there is one."""
         return self._folder.read(name, size)
 
     def write(self, name: str, value: bytes) -> None:
         self._folder.write(name, value)
 
     def claim(self) -> None:
-        """Say that this worker has the shard now."""
+        """Record that this worker has the shard now."""
         self._folder.write(_HOLDER, _this_worker())
 
     def is_elsewhere(self) -> bool:

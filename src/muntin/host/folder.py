@@ -1,8 +1,8 @@
-"""The folder of a host in which queries keep copies of their state and notes on their load.
+"""The folder on a host in which queries keep copies of their state and notes about their load.
 
-`muntin-UID` in the temporary directory, or where the session or the host says; in it, a folder for each query, and in
-that one for each shard and for notes. Queries can do without: nothing here raises, and where there is no folder that is
-ours alone, nothing is read and nothing is written.
+It is `muntin-UID` in the temporary directory, or in the directory that the session or the host sets. It has a folder
+for each query, with subfolders for shards and notes. Queries work without it: nothing here raises, and without a
+private folder nothing is read or written.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from muntin.host.sweep import Streams, tend_if_due
 
 SETTING = "spark.muntin.local.dir"
 VARIABLE = "MUNTIN_LOCAL_DIR"
-"""What a host says; it goes before what the session says."""
+"""The setting of a host; it overrides the setting of the session."""
 _OFF = ("off", "none")
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class HostFolder:
-    """What travels to the workers: each finds the folder of its own host."""
+    """The settings that are sent to the workers, each of which finds the folder of its own host."""
 
     place: str | None = None
-    """What the session says: a directory, or that there should be no files; nothing means the temporary directory."""
+    """The setting of the session: a directory, or "off" for no files; None means the temporary directory."""
     streams: Streams | None = None
-    """Which streams ran when the query was made, so that what the others left can go."""
+    """The streams that ran when the query was created: the files of all others can be removed."""
 
     @classmethod
     def checked(cls, place: str | None, streams: Streams | None = None) -> HostFolder:
-        """As the session says, or an error that says what is wrong with it."""
+        """The folder with the setting of the session; an error if the setting is invalid."""
         is_usable = place is None or _is_off(place) or (posixpath.isabs(place) and "\0" not in place)
         if not is_usable:
             raise MuntinError(
@@ -49,7 +49,7 @@ class HostFolder:
 
     @property
     def path(self) -> str | None:
-        """The folder on this host; nothing if there should be none, or if there is no place for one."""
+        """The folder on this host; None if it is switched off or no directory is usable."""
         place = os.environ.get(VARIABLE) or self.place
         if place is None and private.SUPPORTED:
             with suppress(OSError):  # no usable temporary directory
@@ -59,7 +59,7 @@ class HostFolder:
         return posixpath.join(place, f"muntin-{os.geteuid()}")
 
     def forget(self, query: str) -> None:
-        """Remove all that a query has here."""
+        """Remove all files of a query."""
         path = self.path
         if path is not None and private.QUERY.fullmatch(query):
             with suppress(OSError, ValueError), private.opened_base(path, make=False) as base:
@@ -67,11 +67,11 @@ class HostFolder:
 
 
 HERE = HostFolder()
-"""In the temporary directory."""
+"""The folder in the temporary directory."""
 
 
 class QueryFolder:
-    """A part of the folder of a query. Every failure means that there is nothing, or that nothing is done."""
+    """A subfolder of a query. On failure, reads return nothing and writes do nothing."""
 
     def __init__(self, host: HostFolder, query: str, part: str) -> None:
         self._host = host
@@ -79,15 +79,15 @@ class QueryFolder:
         self._part = part
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A file of no more than so many bytes."""
+        """The content of a file of at most `most` bytes."""
         return self._do(name, False, lambda folder: private.read(folder, name, most))
 
     def write(self, name: str, value: bytes) -> None:
-        """Write a file as a whole, in the place of one that is there."""
+        """Write a file atomically, replacing an existing one."""
         self._do(name, True, lambda folder: private.write(folder, name, value))
 
     def create(self, name: str, value: bytes) -> None:
-        """Write a file as a whole, unless there is one."""
+        """Write a file atomically, unless it exists."""
         self._do(name, True, lambda folder: private.create(folder, name, value))
 
     def append(self, name: str, line: bytes) -> None:
@@ -99,11 +99,11 @@ class QueryFolder:
     def names(self) -> list[str]:
         return self._do(None, False, lambda folder: private.own_names(folder, private.FILE)) or []
 
-    def _do(self, name: str | None, make: bool, what: Callable[[int], Found]) -> Found | None:
+    def _do(self, name: str | None, make: bool, action: Callable[[int], Value]) -> Value | None:
         is_ours = name is None or private.FILE.fullmatch(name)
         if is_ours and private.QUERY.fullmatch(self._query) and private.PART.fullmatch(self._part):
             with suppress(OSError, ValueError), self._opened(make) as folder:
-                return what(folder)
+                return action(folder)
         return None
 
     @contextmanager
@@ -118,7 +118,7 @@ class QueryFolder:
 
 
 def note_stream(host: HostFolder, query: str, stream: str) -> None:
-    """Leave word of which stream a query is, for those who look for what streams have left."""
+    """Record which stream runs a query, so that others can tell when its files are no longer needed."""
     if host.streams is not None:
         QueryFolder(host, query, "streams").write(f"{host.streams.owner}.{stream}", b"")
 

@@ -1,9 +1,8 @@
-"""Folders and files that are ours alone, reached by descriptors.
+"""Private folders and files, accessed through descriptors.
 
-A temporary directory belongs to everybody: others may have put a link, a pipe or a folder of theirs where ours should
-be, and may do so between a look at a name and its use. So every folder on the way is opened without following links,
-and what is then done goes by what was opened. Whatever is not a real folder or file of ours is an OSError.
-Only names of our own making are touched.
+A temporary directory is shared. Another user may put a link, a pipe or a folder at our path, even between a check and
+the use of the path. So every folder is opened without following links, and all operations use the open descriptor.
+Anything that is not a regular file or folder of ours raises an OSError. Only names that we generate are touched.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ from contextlib import contextmanager, suppress
 from re import Pattern
 
 QUERY = re.compile("[0-9a-f]{32}")
-"""Folders of queries, in the folder of the host."""
+"""Names of query folders, in the folder of the host."""
 PART = re.compile("[0-9]+|load|streams")
-"""Folders in that of a query: of a shard, of notes on the load, and of the streams that it is."""
+"""Names of subfolders of a query: shards, notes about the load, and streams that run the query."""
 FILE = re.compile(
     r"(holder|(start|done|heard)-[0-9]+|([0-9]+|samples|chunk|bundle)-[0-9a-f]{32})(?P<unfinished>\.[0-9a-f]{32})?"
     r"|[0-9a-f]{32}\.[0-9a-f-]{36}"
 )
-"""Files in those: which worker has a shard, notes, values of the state, each perhaps unfinished, and streams."""
+"""Names of files in these: holders of shards, notes and values of the state, perhaps unfinished, and streams."""
 
 _OURS_ALONE, _OTHERS_CAN_WRITE = 0o700, 0o022
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-"""Or a pipe in the place of a file would be waited for."""
+"""Without it, opening a pipe in the place of a file would block."""
 
 SUPPORTED = (
     all(hasattr(os, name) for name in ("geteuid", "O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK"))
     and {os.open, os.mkdir, os.rmdir, os.unlink, os.rename, os.link, os.stat} <= os.supports_dir_fd
     and {os.listdir, os.utime, os.chmod} <= os.supports_fd
 )
-"""Whether the platform can do this at all; Windows cannot."""
+"""Whether the platform supports this; Windows does not."""
 
 
 @contextmanager
 def opened_base(path: str, make: bool) -> Iterator[int]:
-    """The folder of the host, with its mode set right.
+    """The folder of the host, with private permissions.
 
-    One that others could write to may hold what they made, or ours under other names: nothing in it is used any more.
+    If others could write to it, its files may be theirs, or ours under other names, so all queries in it are removed.
     """
     folder = _open(path, None, make)
     try:
@@ -55,16 +54,16 @@ def opened_base(path: str, make: bool) -> Iterator[int]:
         if mode != _OURS_ALONE:
             os.fchmod(folder, _OURS_ALONE)
         if mode & _OTHERS_CAN_WRITE:
-            remove_queries(folder)  # what came in between
+            remove_queries(folder)  # added before the permissions changed
         yield folder
     finally:
         os.close(folder)
 
 
 @contextmanager
-def opened(name: str, at: int, make: bool) -> Iterator[int]:
-    """A folder in one of ours; made if it is missing, where that is wanted."""
-    folder = _open(name, at, make)
+def opened(name: str, parent: int, make: bool) -> Iterator[int]:
+    """A folder inside one of ours; `make` creates a missing one."""
+    folder = _open(name, parent, make)
     try:
         mode = _mode_of_ours(folder)
         if mode & _OTHERS_CAN_WRITE:
@@ -81,7 +80,7 @@ def own_names(folder: int, pattern: Pattern[str]) -> list[str]:
 
 
 def read(folder: int, name: str, most: int) -> bytes:
-    """A file of no more than so many bytes."""
+    """The content of a file of at most `most` bytes."""
     file = os.open(name, os.O_RDONLY | _NO_LINK | _NO_WAIT, dir_fd=folder)
     try:
         size = _about_file(file).st_size
@@ -93,7 +92,7 @@ def read(folder: int, name: str, most: int) -> bytes:
 
 
 def write(folder: int, name: str, value: bytes) -> None:
-    """Write a file as a whole: nobody sees a part of it."""
+    """Write a file atomically: nobody sees a partial file."""
     unfinished = _new(folder, name, value)
     try:
         os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -103,7 +102,7 @@ def write(folder: int, name: str, value: bytes) -> None:
 
 
 def create(folder: int, name: str, value: bytes) -> None:
-    """The same, but whoever comes first has written it: then a FileExistsError."""
+    """Write a new file atomically; a FileExistsError if it exists."""
     unfinished = _new(folder, name, value)
     try:
         os.link(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -132,7 +131,7 @@ def remove_queries(base: int) -> None:
 
 
 def remove_query(base: int, query: str) -> None:
-    """Remove the folder of a query with all that we made in it; it stays if there is anything else."""
+    """Remove our files in the folder of a query, and the folder if that leaves it empty."""
     with suppress(OSError):
         with _to_empty(query, base) as folder:
             for part in own_names(folder, PART):
@@ -145,14 +144,14 @@ def remove_query(base: int, query: str) -> None:
 
 
 def delete(folder: int, name: str) -> None:
-    with suppress(OSError):  # gone, or a folder
+    with suppress(OSError):  # missing, or a folder
         os.unlink(name, dir_fd=folder)
 
 
 @contextmanager
-def _to_empty(name: str, at: int) -> Iterator[int]:
-    """A folder of ours, whoever can write to it."""
-    folder = _open(name, at, make=False)
+def _to_empty(name: str, parent: int) -> Iterator[int]:
+    """A folder of ours, whatever its permissions."""
+    folder = _open(name, parent, make=False)
     try:
         _mode_of_ours(folder)
         yield folder
@@ -160,34 +159,34 @@ def _to_empty(name: str, at: int) -> Iterator[int]:
         os.close(folder)
 
 
-def _open(name: str, at: int | None, make: bool) -> int:
-    """A folder that is no link."""
+def _open(name: str, parent: int | None, make: bool) -> int:
+    """The descriptor of a folder that is not a link."""
     try:
-        return os.open(name, _FOLDER, dir_fd=at)
+        return os.open(name, _FOLDER, dir_fd=parent)
     except FileNotFoundError:
         if not make:
             raise
     with suppress(FileExistsError):
-        os.mkdir(name, _OURS_ALONE, dir_fd=at)
-    return os.open(name, _FOLDER, dir_fd=at)
+        os.mkdir(name, _OURS_ALONE, dir_fd=parent)
+    return os.open(name, _FOLDER, dir_fd=parent)
 
 
 def _mode_of_ours(folder: int) -> int:
-    about = os.fstat(folder)
-    if about.st_uid != os.geteuid():
+    status = os.fstat(folder)
+    if status.st_uid != os.geteuid():
         raise PermissionError("This folder belongs to somebody else.")
-    return about.st_mode & 0o777
+    return status.st_mode & 0o777
 
 
 def _about_file(file: int) -> os.stat_result:
-    about = os.fstat(file)
-    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         raise PermissionError("This is no file of ours.")
-    return about
+    return status
 
 
 def _new(folder: int, name: str, value: bytes) -> str:
-    """A file with this content under a name that is used once; what kills us may leave it behind."""
+    """Write the content to a file with a unique name; a killed worker may leave it behind."""
     unfinished = f"{name}.{uuid.uuid4().hex}"
     file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600, dir_fd=folder)
     try:

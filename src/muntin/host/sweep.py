@@ -1,8 +1,9 @@
-"""What nobody needs any more in the folder of a host: of streams that have ended, and of workers that were killed.
+"""Removes stale files from the folder of a host: those of ended streams and killed workers.
 
-A query that uses its folder touches it, so that others see that it is alive. Those remove what nobody has touched for
-a day: what drivers could not remove, on another host or killed. What streams of the same session have left goes as soon
-as the next one is at work on the host. If one is alive after all, it has lost copies, and reads its state instead.
+A running query regularly touches its folder to show that it is alive. Its workers remove folders that were not touched
+for a day, which a driver on another host, or a killed one, could not remove. Folders of ended streams of the same
+session are removed as soon as the next stream runs on the host. A live query whose folder is removed only loses copies,
+and reads from its state instead.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from dataclasses import dataclass
 from muntin.host import private
 
 TEND_SECONDS = 60.0
-"""How often a worker touches the folder of a query and looks around."""
+"""How often a worker touches the folder of its query and looks for stale files."""
 STALE_SECONDS = 86_400.0
 UNFINISHED_SECONDS = 600.0
-"""Nobody writes a file for so long."""
+"""An unfinished file of this age is abandoned."""
 
 _tended: dict[tuple[str, str], float] = {}
-"""When this worker did so, by folder and query."""
+"""When this worker last did so, by folder and query."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams of a session, as the driver knew them when a query was made."""
+    """The running streams of a session when a query was created."""
 
     owner: str
-    """The session."""
+    """The id of the session."""
     running: frozenset[str]
     at: float
-    """When: what is touched later may be of a stream that was started later."""
+    """The time of this snapshot: a folder touched later may belong to a stream that started later."""
 
 
 def tend_if_due(path: str, base: int, query: str, folder: int, streams: Streams | None) -> None:
@@ -46,7 +47,7 @@ def tend_if_due(path: str, base: int, query: str, folder: int, streams: Streams 
 
 def _tend(base: int, query: str, folder: int, streams: Streams | None) -> None:
     os.utime(folder)
-    now = os.fstat(folder).st_mtime  # by the clock that other folders have their times from
+    now = os.fstat(folder).st_mtime  # the clock of the file system, as for the other folders
     for other in private.own_names(base, private.QUERY):
         if other != query and _is_left(base, other, now, streams):
             private.remove_query(base, other)
@@ -65,16 +66,16 @@ def _is_left(base: int, query: str, now: float, streams: Streams | None) -> bool
 
 
 def _has_ended(base: int, query: str, streams: Streams) -> bool:
-    """Whether all streams that it is are of the session, and none was running."""
+    """Whether all streams that run the query belong to the session and none was running."""
     with private.opened(query, base, make=False) as folder, private.opened("streams", folder, make=False) as notes:
-        known = [name.split(".") for name in private.own_names(notes, private.FILE)]
-    return bool(known) and all(owner == streams.owner and stream not in streams.running for owner, stream in known)
+        names = [name.split(".") for name in private.own_names(notes, private.FILE)]
+    return bool(names) and all(owner == streams.owner and stream not in streams.running for owner, stream in names)
 
 
 def _remove_unfinished(files: int, now: float) -> None:
     for name in private.own_names(files, private.FILE):
-        found = private.FILE.fullmatch(name)
-        if found is not None and found["unfinished"]:
+        match = private.FILE.fullmatch(name)
+        if match is not None and match["unfinished"]:
             with suppress(OSError):
                 if private.age(files, name, now) > UNFINISHED_SECONDS:
                     private.delete(files, name)

@@ -1,8 +1,8 @@
 """Aggregates over a join that need no pairs.
 
-Within a window and a key every left tuple meets every right one. So over the pairs, each value of a left column occurs
-as often as there are right tuples, its *partners*: a count and a sum are multiplied by their number, and a mean, an
-extreme or a mode is that of the left tuples alone. Panes keep both numbers, and the tree combines them.
+In a window and key, every left tuple is paired with every right one, its *partners*. So each value of a left column
+occurs once per right tuple: counts and sums are multiplied by the number of partners, and means, extremes and modes are
+those of the left tuples alone. Panes keep the aggregate and the number of partners, and the tree combines both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def why_not(aggregate: Aggregate) -> str | None:
-    """Why an aggregate of one side's columns needs the pairs; None if it does not."""
+    """The reason why an aggregate over columns of one side needs the pairs; None if it does not."""
     if isinstance(aggregate, ArgAggregate) or (
         isinstance(aggregate, ExtremeAggregate) and aggregate.extreme in ("first", "last")
     ):
@@ -56,7 +56,7 @@ def why_not(aggregate: Aggregate) -> str | None:
 
 
 def how(aggregate: Aggregate) -> str:
-    """In words, what multiplying is for an aggregate."""
+    """How the aggregate follows from one side and the number of partners, for `explain()`."""
     if isinstance(aggregate, CountAggregate | SumAggregate | ExtremeCountAggregate):
         return "that of one side, times the number of partners"
     if isinstance(aggregate, VarianceAggregate) and aggregate.sample:
@@ -65,7 +65,7 @@ def how(aggregate: Aggregate) -> str:
 
 
 def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, time: pa.DataType) -> Bound:
-    """The aggregate over pairs: of the tuples of one side, which `where` marks, each once for all its `partners`."""
+    """The aggregate over pairs, from the tuples of one side that `where` marks, repeated once per partner."""
     inner = aggregate.bind(types, where, time)
     if inner.whole is not None:
         repeated = Repeated(inner.whole.column, inner.whole.where, inner.whole, partners)
@@ -77,14 +77,14 @@ def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, ti
 
 @dataclass(frozen=True)
 class Multiplied:
-    """An aggregate of one side's tuples, each of which counts once for all of its partners."""
+    """An aggregate over the tuples of one side, each repeated once per partner."""
 
     aggregate: Aggregate
     partners: str
 
     def scaled(self, bound: Bound) -> Scaled | None:
-        """Where tuples of both sides are shed. Each side's are strata of their own, so that how many are of a side is
-        known; how many of those fulfil a condition is an estimate.
+        """The estimate if tuples of both sides are shed. Each side has its own strata, so the number of its tuples is
+        known; the number that fulfils a condition is estimated.
         """
         from muntin.features.shedding.registry import scaled_of
         from muntin.features.shedding.scaled import Scaled
@@ -95,7 +95,7 @@ class Multiplied:
         if inner is None:
             return None
         if isinstance(aggregate, VarianceAggregate):
-            return replace(inner, sample=False)  # of very many pairs: one more or less does not matter
+            return replace(inner, sample=False)  # there are so many pairs that n and n - 1 hardly differ
         if not isinstance(aggregate, CountAggregate | SumAggregate):
             return inner
         sides = MARKS.values()
@@ -119,14 +119,14 @@ def _lowered(aggregate: Aggregate, result: pa.DataType) -> partial[pa.Array]:
 
 
 def _lower_count(inner: Lower, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    *own, (partners,) = states
-    return _product(inner(own, dictionaries), partners, "a count over the pairs")
+    *side_states, (partners,) = states
+    return _product(inner(side_states, dictionaries), partners, "a count over the pairs")
 
 
 def _lower_sum(column: str, inner: Lower, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    # Where there is no partner there is no sum, and one that would overflow is of no concern.
-    own, partners, windows = _with_partners(states)
-    total = inner(own, dictionaries)
+    # Only windows with partners have a sum; in others an overflow must not raise.
+    side_states, partners, windows = _with_partners(states)
+    total = inner(side_states, dictionaries)
     if pa.types.is_floating(total.type):
         times = pa.array(partners[windows].astype(np.float64))
         return spread(pc.multiply(total, times), windows, len(partners))
@@ -136,27 +136,27 @@ def _lower_sum(column: str, inner: Lower, states: Sequence[State], dictionaries:
 def _lower_decimal_sum(
     column: str, kind: pa.Decimal128Type, inner: Lower, states: Sequence[State], dictionaries: Dictionaries
 ) -> pa.Array:
-    own, partners, windows = _with_partners(states)
-    times = decimals.lower_sum(column, kind, own, dictionaries, partners[windows])
+    side_states, partners, windows = _with_partners(states)
+    times = decimals.lower_sum(column, kind, side_states, dictionaries, partners[windows])
     return spread(times, windows, len(partners))
 
 
 def _lower_sample(inner: Lower, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (count, mean, squares), (partners,) = states
-    with np.errstate(invalid="ignore"):  # infinite squares of no pairs, which count for nothing
+    with np.errstate(invalid="ignore"):  # zero pairs times infinite squares is NaN, and has no weight
         return inner([(count * partners, mean, squares * partners)], dictionaries)
 
 
 def _lower_alike(inner: Lower, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
-    own, partners, windows = _with_partners(states)
-    return spread(inner(own, dictionaries), windows, len(partners))
+    side_states, partners, windows = _with_partners(states)
+    return spread(inner(side_states, dictionaries), windows, len(partners))
 
 
 def _with_partners(states: Sequence[State]) -> tuple[list[State], Int64Array, Int64Array]:
-    """The states of the windows in which there are partners, the numbers of all, and which windows those are."""
-    *own, (partners,) = states
+    """The states of the windows with partners, the number of partners of all windows, and the windows with partners."""
+    *side_states, (partners,) = states
     windows = np.flatnonzero(partners)
-    return [tuple(column[windows] for column in state) for state in own], partners, windows
+    return [tuple(column[windows] for column in state) for state in side_states], partners, windows
 
 
 def _product(numbers: pa.Array, times: Int64Array, what: str) -> pa.Array:
@@ -168,7 +168,7 @@ def _product(numbers: pa.Array, times: Int64Array, what: str) -> pa.Array:
 
 @dataclass(frozen=True)
 class Repeated(Whole):
-    """A holistic aggregate of one side's column, where every tuple occurs once for each of its partners."""
+    """A holistic aggregate over a column of one side, each tuple repeated once per partner."""
 
     inner: Whole
     partners: str
@@ -177,25 +177,29 @@ class Repeated(Whole):
     def inputs(self) -> tuple[str, ...]:
         return (*self.inner.inputs, self.partners)
 
-    def compute(self, held: Held) -> pa.Array:
-        times = held.matching((), self.partners)
+    def compute(self, contents: Held) -> pa.Array:
+        times = contents.matching((), self.partners)
         if isinstance(self.inner, Quantiles):
-            return self.inner.repeated(held, times)
+            return self.inner.repeated(contents, times)
         windows = np.flatnonzero(times)
         if len(windows) == len(times):
-            return self._times(self.inner.compute(held), times)
-        some = Held(held.tuples, held.begin[windows], held.end[windows], held.one_per_key)
-        none = Held(held.tuples, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), held.one_per_key)
-        found = pa.concat_arrays([self._times(self.inner.compute(some), times[windows]), self.inner.compute(none)])
-        where = np.full(len(times), len(windows))
-        where[windows] = np.arange(len(windows))
-        return found.take(pa.array(where))
+            return self._times(self.inner.compute(contents), times)
+        with_partners = Held(contents.tuples, contents.begin[windows], contents.end[windows], contents.one_per_key)
+        empty = Held(contents.tuples, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), contents.one_per_key)
+        answers = pa.concat_arrays(
+            [self._times(self.inner.compute(with_partners), times[windows]), self.inner.compute(empty)]
+        )
+        positions = np.full(len(times), len(windows))
+        positions[windows] = np.arange(len(windows))
+        return answers.take(pa.array(positions))
 
-    def _times(self, found: pa.Array, times: Int64Array) -> pa.Array:
+    def _times(self, answers: pa.Array, times: Int64Array) -> pa.Array:
         if not isinstance(self.inner, TopK):
-            return found  # the same values, as often as each other
-        item, count = found.values.flatten()
-        more = _product(count, np.repeat(times, np.diff(found.offsets)), f"top_k of column {shown(self.column)!r}")
+            return answers  # repeating all tuples equally often changes nothing
+        item, count = answers.values.flatten()
+        multiplied_count = _product(
+            count, np.repeat(times, np.diff(answers.offsets)), f"top_k of column {shown(self.column)!r}"
+        )
         return pa.ListArray.from_arrays(
-            found.offsets, pa.StructArray.from_arrays([item, more], names=["item", "count"])
+            answers.offsets, pa.StructArray.from_arrays([item, multiplied_count], names=["item", "count"])
         )

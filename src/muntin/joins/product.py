@@ -1,4 +1,4 @@
-"""The pairs of a window: every left tuple with every right one, for all windows and keys at once."""
+"""The pairs of a window: the cross product of its left and right tuples, for all windows and keys at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from muntin.joins.names import MARKS, TIME
 from muntin.panes.tuples import WEIGHT
 
 PLACE = "__muntin_place"
-"""No column of the tuples: what tells each from the others."""
+"""A pseudo column: the number of a tuple, which identifies it."""
 MOST_PAIRS = 1 << 20
-"""How many pairs there are at once: what bounds the memory of a window with very many of them."""
+"""Pairs that are in memory at once, which bounds the memory of a window with very many pairs."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a column of the pairs comes from: a column of the tuples, and the tuple of the pair that it is taken of."""
+    """The source of a column of the pairs: a column of the tuples, and the tuple of the pair that provides it."""
 
     column: str
     of: Literal["left", "right", "later"]
@@ -32,10 +32,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Product:
-    """What is made of a window's tuples, in the place of a function that is applied to them."""
+    """The pairs of a window as a window function, in place of a user-defined one."""
 
     schema: pa.Schema
-    """Of the pairs, without window and key."""
+    """The schema of the pairs, without window and key."""
     origins: tuple[Origin, ...]
     """One for each column of the schema."""
     knows_weights: ClassVar[bool] = True
@@ -46,12 +46,12 @@ class Product:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of tuples that it is made from, as they came."""
+        """The columns of the tuples that it reads, without weights."""
         return tuple(name for name in self.read if name != WEIGHT)
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The same, and what tuples stand for, where it matters."""
+        """The columns of the tuples that it reads, with weights if the pairs need them."""
         origins = (origin.column for origin in self.origins if origin.column != PLACE)
         return tuple(dict.fromkeys([MARKS["left"], *origins]))
 
@@ -64,10 +64,10 @@ class Product:
     def pieces(
         self, tuples: pa.RecordBatch, begin: Int64Array, end: Int64Array
     ) -> Iterator[tuple[Int64Array, list[pa.Array]]]:
-        """The pairs of windows that hold the tuples `[begin, end)`: the window of each pair, and the columns.
+        """The pairs of windows with the tuples `[begin, end)`: the window of each pair, and the columns.
 
-        Pair by pair in the order of the windows, then of the left tuples, then of the right ones; some at a time,
-        so that a window may be in several pieces.
+        Pairs are ordered by window, then left tuple, then right tuple. They come in pieces of at most `MOST_PAIRS`, so
+        one window may span several pieces.
         """
         is_left = np.asarray(tuples.column(MARKS["left"])).astype(bool)
         all_left, all_right = np.flatnonzero(is_left), np.flatnonzero(~is_left)
@@ -77,28 +77,28 @@ class Product:
         lefts = lefts_before[end] - first_left
         rights = end - begin - lefts
         pairs = lefts * rights
-        behind = np.cumsum(pairs)
-        total = int(behind[-1]) if len(behind) else 0
+        pairs_until = np.cumsum(pairs)
+        total = int(pairs_until[-1]) if len(pairs_until) else 0
         for start in range(0, total, MOST_PAIRS):
             stop = min(start + MOST_PAIRS, total)
-            first, last = np.searchsorted(behind, [start, stop - 1], side="right")
-            held = np.arange(first, last + 1)  # the windows of this piece
-            in_piece = np.minimum(behind[held], stop) - np.maximum(behind[held] - pairs[held], start)
-            window = np.repeat(held, in_piece)
-            left, right = np.divmod(np.arange(start, stop) - (behind - pairs)[window], rights[window])
+            first, last = np.searchsorted(pairs_until, [start, stop - 1], side="right")
+            windows = np.arange(first, last + 1)  # the windows of this piece
+            in_piece = np.minimum(pairs_until[windows], stop) - np.maximum(pairs_until[windows] - pairs[windows], start)
+            window = np.repeat(windows, in_piece)
+            left, right = np.divmod(np.arange(start, stop) - (pairs_until - pairs)[window], rights[window])
             yield (
                 window,
-                self._taken(tuples, all_left[first_left[window] + left], all_right[first_right[window] + right]),
+                self._paired(tuples, all_left[first_left[window] + left], all_right[first_right[window] + right]),
             )
 
-    def _taken(self, tuples: pa.RecordBatch, left: Int64Array, right: Int64Array) -> list[pa.Array]:
-        """The columns of pairs of these tuples."""
-        of = {"left": pa.array(left), "right": pa.array(right)}
+    def _paired(self, tuples: pa.RecordBatch, left: Int64Array, right: Int64Array) -> list[pa.Array]:
+        """The columns of the pairs of these tuples."""
+        rows = {"left": pa.array(left), "right": pa.array(right)}
         if any(origin.of == "later" for origin in self.origins):
             times = np.asarray(tuples.column(TIME).cast(pa.int64()))
-            of["later"] = pa.array(np.where(times[right] > times[left], right, left))
+            rows["later"] = pa.array(np.where(times[right] > times[left], right, left))
         return [
-            of[origin.of] if origin.column == PLACE else tuples.column(origin.column).take(of[origin.of])
+            rows[origin.of] if origin.column == PLACE else tuples.column(origin.column).take(rows[origin.of])
             for origin in self.origins
         ]
 

@@ -1,4 +1,4 @@
-"""The two sides of a join, and the aggregates over it as far as they are known when they are named."""
+"""The two sides of a join, and its aggregates and conditions before they are bound."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Side:
     which: Which
     source: Source
     time: Resolved
-    """Its time column."""
+    """The time column."""
     delay: int | None
-    """Of its watermark, in microseconds."""
+    """The watermark delay in microseconds."""
     names: Mapping[str, str]
-    """Its columns other than the keys: the name in the joined rows, and its own."""
+    """The non-key columns: from the name in the joined rows to the name in this side."""
     keys: Mapping[str, Resolved]
-    """What is equal in a pair, by its name in the joined rows."""
+    """The key columns, by their names in the joined rows."""
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Of the columns other than the keys that Muntin can read, by their names in the joined rows."""
+        """The types of the readable non-key columns, by their names in the joined rows."""
         known = self.source.types
-        return {joined: known[own] for joined, own in self.names.items() if own in known}
+        return {joined: known[name] for joined, name in self.names.items() if name in known}
 
     @property
     def unreadable(self) -> dict[str, str]:
         unknown = self.source.unreadable
-        return {joined: unknown[own] for joined, own in self.names.items() if own in unknown}
+        return {joined: unknown[name] for joined, name in self.names.items() if name in unknown}
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A `where=`, which Spark computes: on one side's rows, or on the pairs if it needs both."""
+    """A `where=` filter, which Spark computes: on the rows of one side, or on the pairs if it needs both."""
 
     where: Any
     side: Which | None
@@ -53,8 +53,8 @@ class Condition:
 class JoinedAggregate:
     aggregate: Aggregate
     side: Which
-    """Whose tuples it is of, if it needs no pairs."""
+    """The side of its tuples, if it needs no pairs."""
     condition: str | None
-    """The column with its condition, if it has one."""
+    """The boolean column of its condition, if it has one."""
     why_pairs: str | None
-    """Why it needs the pairs; None if it does not."""
+    """The reason why it needs the pairs; None if it does not."""

@@ -1,4 +1,4 @@
-"""`join()`: two inputs, their keys, times and watermarks, each checked when it is given."""
+"""`join()`: checks the two inputs, their keys, times and watermarks, and starts the join."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def join(
     watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
     max_ahead: Duration | None = None,
 ) -> Join:
-    """Start a join of two streams or of two tables: the pairs that agree in `on` and lie in the same window.
+    """Start a join of two streams or two tables: the pairs with equal `on` in the same window.
 
-    `on` and `time` are names, SQL expressions or Spark columns, which each side computes for itself; `time` is one for
-    both sides, or a pair of them. `watermark` is how late rows may come behind the latest of their side, one for both
-    or a pair; streams need it, unless the time column of the side has a watermark already, by `withWatermark`. Rows of
-    either side that are further ahead of the clock than `max_ahead` are invalid, as with `over()`.
+    `on` and `time` are names, SQL expressions or Spark columns, which each side evaluates on its own; `time` is one
+    for both sides, or a pair. `watermark` is how far rows may lag behind the latest row of their side, one for
+    both sides or a pair. Streams need it, unless the time column of the side already has one from `withWatermark`. Rows
+    of either side that are further ahead of the clock than `max_ahead` are invalid, as with `over()`.
     """
     from muntin.spark.columns import case_sensitive
     from muntin.spark.join import union_source
     from muntin.spark.source import Source
 
     sources: dict[Which, Source] = {
-        which: Source.of(data, which) for which, data in zip(SIDES, (left, right), strict=True)
+        side: Source.of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
     }
     _check_alike(sources)
     _check_window(window)
@@ -57,12 +57,12 @@ def join(
         raise MuntinError("time is missing; name the time column, such as time='ts', or a pair (left, right) of them.")
     times = _pair(time, "time")
     delays = _pair(watermark, "watermark")
-    of_left, of_right = (_others(sources[which], keys[which]) for which in SIDES)
-    names = joined_names(list(keys["left"]), of_left, of_right, str if case_sensitive(left) else str.casefold)
-    resolved_times = [_resolved_time(sources[which], own, which) for which, own in zip(SIDES, times, strict=True)]
+    left_columns, right_columns = (_others(sources[side], keys[side]) for side in SIDES)
+    names = joined_names(list(keys["left"]), left_columns, right_columns, str if case_sensitive(left) else str.casefold)
+    resolved_times = [_resolved_time(sources[side], column, side) for side, column in zip(SIDES, times, strict=True)]
     first, second = (
-        Side(which, sources[which], own, _delay(sources[which], own, delay, which), names[which], keys[which])
-        for which, own, delay in zip(SIDES, resolved_times, delays, strict=True)
+        Side(side, sources[side], column, _delay(sources[side], column, delay, side), names[side], keys[side])
+        for side, column, delay in zip(SIDES, resolved_times, delays, strict=True)
     )
     kinds = [side.time.kind for side in (first, second)]
     if kinds[0] != kinds[1]:
@@ -77,7 +77,7 @@ def join(
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:
-    """One for both sides, or one for each."""
+    """The values for the left and the right side; a single value is for both."""
     if not isinstance(given, tuple | list):
         return given, given
     if len(given) != 2:
@@ -86,13 +86,13 @@ def _pair(given: Any, argument: str) -> tuple[Any, Any]:
 
 
 def _others(source: Source, keys: Mapping[str, Resolved]) -> list[str]:
-    """The columns of a side other than its keys."""
-    of_keys = {key.read for key in keys.values()}
-    return [name for name in dict.fromkeys(source.frame.columns) if name not in of_keys]
+    """The non-key columns of a side."""
+    key_columns = {key.read for key in keys.values()}
+    return [name for name in dict.fromkeys(source.frame.columns) if name not in key_columns]
 
 
 def _check_alike(sources: Mapping[Which, Source]) -> None:
-    kinds = {which: "stream" if source.streaming else "table" for which, source in sources.items()}
+    kinds = {side: "stream" if source.streaming else "table" for side, source in sources.items()}
     if kinds["left"] != kinds["right"]:
         raise MuntinError(
             f"left is a {kinds['left']} and right is a {kinds['right']}; join two streams or two tables. A table that "
@@ -113,16 +113,16 @@ def _check_window(window: object) -> None:
 
 
 def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source]) -> dict[Which, dict[str, Resolved]]:
-    """Of each side, what is equal in a pair, by its name in the joined rows: as the left side calls it."""
+    """For each side, its key columns by their names in the joined rows, which are those of the left side."""
     from muntin.spark.columns import resolved
 
     if not given:
         raise MuntinError("on is empty; name at least one column that both sides have, such as on='id'.")
     keys: dict[Which, dict[str, Resolved]] = {"left": {}, "right": {}}
     for key in given:
-        left, right = (resolved(sources[which], key, "on column", which) for which in SIDES)
-        for found in (left, right):
-            check_key_type(found.kind, found.name, "on")
+        left, right = (resolved(sources[side], key, "on column", side) for side in SIDES)
+        for column in (left, right):
+            check_key_type(column.kind, column.name, "on")
         if left.kind != right.kind:
             raise MuntinError(
                 f"on column {left.name!r} is of type {spark_name(left.kind)} on the left and {spark_name(right.kind)} "
@@ -136,19 +136,19 @@ def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source])
     return keys
 
 
-def _resolved_time(source: Source, time: ColumnLike, which: Which) -> Resolved:
+def _resolved_time(source: Source, time: ColumnLike, side: Which) -> Resolved:
     from muntin.spark.columns import resolved
 
-    found = resolved(source, time, "time column", which)
-    check_time(found.kind, shown(found.read), f" of {which}")
-    return found
+    column = resolved(source, time, "time column", side)
+    check_time(column.kind, shown(column.read), f" of {side}")
+    return column
 
 
-def _delay(source: Source, time: Resolved, watermark: Duration | None, which: Which) -> int | None:
+def _delay(source: Source, time: Resolved, watermark: Duration | None, side: Which) -> int | None:
     delay = source.watermarks.get(time.read) if watermark is None else microseconds_from_zero(watermark, "watermark")
     if source.streaming and delay is None:
         raise MuntinError(
-            f"watermark is missing for {which}: a stream needs it to know when a window is complete; give how late "
+            f"watermark is missing for {side}: a stream needs it to know when a window is complete; give how late "
             "rows may come, such as watermark='10 minutes', or a pair of them, or call withWatermark on its "
             f"{shown(time.read)!r}."
         )
