@@ -73,7 +73,7 @@ def test_any_stream_has_the_pairs_of_a_nested_loop(
     pieces: int,
     limits: tuple[int, int, int],
 ) -> None:
-    plan = union.pair_plan(windows[0], on, shards=shards, streaming=True, compression=compression)
+    plan = union.pair_plan(windows[0], on, shards=shards, streaming=True, options=[compression])
     stream, oracle = Stream(plan), naive.Stream(windows, on, LISTED)
     with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces):
         for step in [*steps, CLOSING]:
@@ -92,7 +92,7 @@ def test_the_pairs_of_tuples_that_were_not_shed(
     windows: list[W.Window], on: tuple[str, ...], rows: list[Row], method: Method, pieces: int
 ) -> None:
     shedding = Shedding.of(0.5, None, method, 0, 0.95)
-    plan = union.pair_plan(windows[0], on, shards=(0,), shedding=shedding)
+    plan = union.pair_plan(windows[0], on, shards=(0,), options=[shedding])
     rows = union.with_keys(rows, on)
     with patch.object(product, "MOST_PAIRS", pieces):
         (share,) = answer(plan, [rows])

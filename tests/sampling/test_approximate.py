@@ -18,6 +18,7 @@ from scipy.stats import binom
 
 from muntin import windows as W
 from muntin.arrays import Float64Array
+from muntin.engine import plan as plan_module
 from muntin.engine import store as store_module
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Plan

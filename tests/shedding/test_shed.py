@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from muntin import MuntinError
 from muntin import windows as W
-from muntin.engine import map_stage as pane_stage
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
@@ -21,6 +20,7 @@ from muntin.engine.store import HotCache
 from muntin.features.compression.policy import Compression
 from muntin.features.sampling.feature import Sampling
 from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding import feature as shed_feature
 from muntin.features.shedding.feature import LoadShedding
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.holistic import weighted
@@ -92,7 +92,7 @@ def test_every_group_of_every_window_appears_with_its_exact_count(
     shed, plain = Stream(plan), Stream(counting(plan))
     watermark, received = 0, 0
     with tiny(*limits), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pane_stage, "GATHERED_ROWS", gathered)
+        patch.setattr(shed_feature, "ROWS_TOGETHER", gathered)
         patch.setattr(weighted, "MOST_TUPLES", limits[2])
         for step in [*steps, Step([], 1000, 1, False, False)]:
             rows = [{**each, "t": None if each["t"] is None else each["t"] + watermark} for each in step.rows]

@@ -18,6 +18,7 @@ from muntin.engine.plan import Plan
 from muntin.features.shedding.load import HostLoad
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.shedder import Shedder
+from muntin.features.shedding.thinned import WindowShares
 from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
 
 ROWS_TOGETHER = 1 << 20
@@ -118,9 +119,17 @@ class SheddingShard(ShardFeature):
     def begin(self, batch: ShardBatch) -> None:
         batch.metrics["shed_rows"], batch.metrics["shed_rate"] = self._rows, self._rate
 
+    def ingested(self, batch: ShardBatch) -> None:
+        """Functions that know nothing of weights get no more of a window than its share."""
+        function, policy = self._plan.function, self._policy
+        rate = self._rate / MILLION if policy.rate is None else policy.rate
+        if function is not None and not function.knows_weights and not policy.by_chance and rate:
+            assert batch.tuples is not None
+            batch.tuples.cut = WindowShares(policy.seed, rate)
+
     def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
         kind = ShedAnswers if self._plan.function is None else ShedFunction
-        self._link = kind(self._plan, self._policy, inner, tuples, self._rate / MILLION)
+        self._link = kind(self._plan, self._policy, inner, tuples)
         return self._link
 
     def answered(self, batch: ShardBatch) -> None:

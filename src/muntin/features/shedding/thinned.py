@@ -12,14 +12,17 @@ and a function that knows nothing of weights sees the window as it was.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.arrays import Float64Array, Int64Array, UInt64Array, expand
+from muntin.engine.operators.operator import Answers
 from muntin.features.shedding.strata import shares
 from muntin.holistic.contents import Held
-from muntin.panes.keys import mix
+from muntin.panes.keys import hashes, mix
 from muntin.panes.tuples import WEIGHT
 
 MORE = 1.5
@@ -28,6 +31,24 @@ MORE = 1.5
 
 Chances: TypeAlias = Callable[[Int64Array], Float64Array]
 """Numbers from 0 to below 1 for some windows of keys."""
+
+
+@dataclass(frozen=True)
+class WindowShares:
+    """Cuts what windows of keys get of their tuples to their share."""
+
+    seed: int
+    rate: float
+
+    def __call__(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
+        """Which windows hold more than their share, and what they get; None if there are none."""
+
+        def chances(chosen: Int64Array) -> Float64Array:
+            keys_of_windows = known_keys.take(pa.array(answers.key[chosen]))
+            columns = [keys_of_windows.column(name) for name in keys_of_windows.schema.names if name]
+            return chances_of(self.seed, hashes(columns, len(chosen)), answers.window[chosen])
+
+        return thinned(held, answers.window, chances, self.rate)
 
 
 def thinned(held: Held, window: Int64Array, chances: Chances, rate: float) -> tuple[Int64Array, Held] | None:

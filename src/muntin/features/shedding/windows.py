@@ -32,13 +32,11 @@ from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, esti
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
 from muntin.features.shedding.scaled import Asked, Scaled
-from muntin.features.shedding.thinned import chances_of, thinned
 from muntin.features.shedding.weighed import FIELDS
 from muntin.features.shedding.weighed import Estimates as Weights
 from muntin.holistic.contents import Held
 from muntin.holistic.frequent import Mode, TopK
 from muntin.holistic.quantiles import Quantiles
-from muntin.panes import keys
 from muntin.panes.tuples import WEIGHT
 from muntin.partials.values import nan_as_null, of_type
 from muntin.statistics.estimators import Interval
@@ -63,13 +61,11 @@ class Counted:
 class ShedLink:
     """What both links know of windows of which tuples may have been shed."""
 
-    def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples, rate: float = 0.0) -> None:
-        """`rate` is the one in force, where the query does not say it."""
+    def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples) -> None:
         self._plan = plan
         self._policy = policy
         self._inner = inner
         self._tuples = tuples
-        self._rate = rate if policy.rate is None else policy.rate
         self.counted = Counted()
 
     def _told(self, known: Mapping[str, pa.Array], later: Later) -> tuple[Estimates, Int64Array, States]:
@@ -106,12 +102,6 @@ class ShedLink:
 class ShedFunction(ShedLink):
     """The link around a function of windows, or the pairs of a join: what they returned is of the tuples kept."""
 
-    def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples, rate: float = 0.0) -> None:
-        super().__init__(plan, policy, inner, tuples, rate)
-        assert plan.function is not None
-        if not plan.function.knows_weights and not policy.by_chance and self._rate:
-            tuples.cut = self._thinned
-
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         estimates: Estimates | None = None
         for answered in self._inner.answer(windows):
@@ -127,16 +117,6 @@ class ShedFunction(ShedLink):
         told = Estimates(shed, told.exact_mode, np.full(len(shed), np.nan), told.confidence, given, told.size)
         self._count(told)
         return told
-
-    def _thinned(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
-        """Which windows hold more than their share for a function, and what it gets of them; None if there are none."""
-
-        def chances(chosen: Int64Array) -> Float64Array:
-            own = known_keys.take(pa.array(answers.key[chosen]))
-            columns = [own.column(name) for name in own.schema.names if name]
-            return chances_of(self._policy.seed, keys.hashes(columns, len(chosen)), answers.window[chosen])
-
-        return thinned(held, answers.window, chances, self._rate)
 
 
 class ShedAnswers(ShedLink):
