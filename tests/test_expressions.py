@@ -12,7 +12,7 @@ from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.expressions import Opaque, check_given, computed_name, shown
-from muntin.time_column import check_time
+from muntin.query.time_column import check_time
 
 
 class FakeColumn:

@@ -10,8 +10,8 @@ import pytest
 
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.explain import explanation
 from muntin.query import Query
+from muntin.query.explain import explanation
 from tests.builders import TIME, TYPES
 
 SOURCE: Any = SimpleNamespace(types=TYPES, unreadable={}, streaming=True, beside=(), watermarks={})

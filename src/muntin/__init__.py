@@ -14,15 +14,14 @@ from muntin import aggregates, windows
 from muntin.errors import MuntinError, MuntinWarning, StateError
 from muntin.joins.join import Join
 from muntin.joins.start import join
-from muntin.query import Query
-from muntin.start import over
+from muntin.query import Query, over
+from muntin.version import __version__
 
 if TYPE_CHECKING:
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.session import configure, session
 
-__version__ = "0.1.0"
 __all__ = [
     "Join",
     "MuntinError",
@@ -30,6 +29,7 @@ __all__ = [
     "Progress",
     "Query",
     "StateError",
+    "__version__",
     "aggregates",
     "configure",
     "drift",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muntin.host import sweep
+from muntin.spark.host import sweep
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from muntin import MuntinError
 from muntin.features.shedding.load import HostLoad
-from muntin.host import folder, private
-from muntin.host.folder import VARIABLE, HostFolder, QueryFolder
+from muntin.spark.host import folder, private
+from muntin.spark.host.folder import VARIABLE, HostFolder, QueryFolder
 from tests.host.conftest import contents
 
 QUERY = "0123456789abcdef" * 2

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muntin.host.folder import HostFolder, QueryFolder, note_stream
-from muntin.host.sweep import Streams
+from muntin.spark.host.folder import HostFolder, QueryFolder, note_stream
+from muntin.spark.host.sweep import Streams
 
 SEGMENT = f"7-{'0' * 32}"
 DAY = 86_400
@@ -29,7 +29,7 @@ def aged(place: Path, seconds: float) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("muntin.host.sweep.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("muntin.spark.host.sweep.time.monotonic", lambda: now[0])
     return now
 
 

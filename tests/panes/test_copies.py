@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from muntin.engine import state as values
 from muntin.engine.state import MemoryState
 from muntin.engine.store import Change, HotCache, PaneStore
-from muntin.host.copies import LocalCopies
 from muntin.panes.watermarks import Marks
+from muntin.spark.host.copies import LocalCopies
+from muntin.spark.host.folder import HostFolder
 from tests.builders import lift, make_plan, pane_values, row, sliding
 
 QUERY = "0123456789abcdef" * 2
@@ -36,7 +38,7 @@ def test_a_copy_is_read_back_by_another_worker() -> None:
 
 def test_the_store_reads_copies_and_survives_damaged_ones(copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "COPIED_BYTES", 0)
-    plan, state = make_plan([sliding(10, 5)]), MemoryState()
+    plan, state = replace(make_plan([sliding(10, 5)]), host=HostFolder()), MemoryState()
     table = lift(plan, [row(1)])
 
     def cold() -> PaneStore:
@@ -56,7 +58,7 @@ def test_the_store_reads_copies_and_survives_damaged_ones(copies: Path, monkeypa
 
 
 def test_a_worker_gives_up_the_shards_that_another_one_has_now(copies: Path) -> None:
-    plan, cache = make_plan([sliding(10, 5)]), HotCache(capacity=8)
+    plan, cache = replace(make_plan([sliding(10, 5)]), host=HostFolder()), HotCache(capacity=8)
     table = lift(plan, [row(1)])
     states = {shard: MemoryState() for shard in (0, 1)}
     headers = {}

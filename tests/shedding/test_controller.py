@@ -10,6 +10,7 @@ import pytest
 
 from muntin.features.shedding.controller import Batch, next_rate
 from muntin.features.shedding.load import HostLoad
+from muntin.spark.host.folder import HostFolder
 
 TARGET = 2.0
 COST = 1 / 10_000
@@ -115,15 +116,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_tasks_of_a_host_agree_and_learn_from_the_batches_before(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr("muntin.features.shedding.load.time.time", lambda: clock[0])
-    assert HostLoad(QUERY, 0).rate(TARGET) == 0
+    assert HostLoad(QUERY, 0, HostFolder()).rate(TARGET) == 0
     clock[0] += 20
-    HostLoad(QUERY, 0).done(3_000_000, 500)
-    HostLoad(QUERY, 0).done()
-    first = HostLoad(QUERY, 1).rate(TARGET)
+    HostLoad(QUERY, 0, HostFolder()).done(3_000_000, 500)
+    HostLoad(QUERY, 0, HostFolder()).done()
+    first = HostLoad(QUERY, 1, HostFolder()).rate(TARGET)
     clock[0] += 5
     assert first > 0.5
-    assert HostLoad(QUERY, 1).rate(TARGET) == first, "decided once"
-    assert HostLoad(ANOTHER, 1).rate(TARGET) == 0
+    assert HostLoad(QUERY, 1, HostFolder()).rate(TARGET) == first, "decided once"
+    assert HostLoad(ANOTHER, 1, HostFolder()).rate(TARGET) == 0
 
 
 def test_the_start_of_workers_is_no_overload(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,20 +132,20 @@ def test_the_start_of_workers_is_no_overload(host: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("muntin.features.shedding.load.time.time", lambda: clock[0])
     rates = []
     for batch, took in enumerate([9.0, 1.0, 1.0, 9.0, 1.0]):
-        rates.append(HostLoad(QUERY, batch).rate(TARGET))
+        rates.append(HostLoad(QUERY, batch, HostFolder()).rate(TARGET))
         clock[0] += took
-        HostLoad(QUERY, batch).done(None, 500)
+        HostLoad(QUERY, batch, HostFolder()).done(None, 500)
     assert rates[:4] == [0, 0, 0, 0]
     assert rates[4] > 0.5, "a long batch later on is one"
 
 
 def test_damaged_notes_and_a_strange_folder_shed_nothing(host: Path) -> None:
-    HostLoad(QUERY, 0).rate(TARGET)
+    HostLoad(QUERY, 0, HostFolder()).rate(TARGET)
     (tmp,) = host.glob(f"muntin-*/{QUERY}/load")
     (tmp / "start-0").write_text("nonsense")
-    assert HostLoad(QUERY, 1).rate(TARGET) == 0
+    assert HostLoad(QUERY, 1, HostFolder()).rate(TARGET) == 0
     (host / tmp.parent.parent.name).chmod(0o777)
-    assert HostLoad(QUERY, 2).rate(TARGET) == 0
+    assert HostLoad(QUERY, 2, HostFolder()).rate(TARGET) == 0
 
 
 class Cluster:
@@ -163,7 +164,7 @@ class Cluster:
 
     def _load(self, folder: str) -> HostLoad:
         self._patch.setattr(tempfile, "gettempdir", lambda: folder)
-        return HostLoad(QUERY, self.now)
+        return HostLoad(QUERY, self.now, HostFolder())
 
     def batch(self, rows: float, pause: float = 0.0) -> None:
         """`rows` come in, each host gets as many."""

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from muntin.features.shedding import load
 from muntin.features.shedding.load import HostLoad
 from muntin.features.shedding.notes import done_tasks, durations, how_long, started_batch
-from muntin.host import private
+from muntin.spark.host import private
+from muntin.spark.host.folder import HostFolder
 
 QUERY = "0123456789abcdef" * 2
 TARGET = 2.0
@@ -62,7 +63,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_all(told: bytes) -> float:
-    host = HostLoad(QUERY, 3)
+    host = HostLoad(QUERY, 3, HostFolder())
     host.hear([told, json.dumps(["another host", [[2, 1.0]]]).encode()])
     host.told()
     rate = host.rate(TARGET)
@@ -81,7 +82,7 @@ def test_strange_notes_shed_nothing(notes: Path, content: bytes) -> None:
     (notes / "start-3").write_bytes(content)
     assert use_all(content) == 0
     (notes / "done-3").write_bytes(content + b"\n")
-    HostLoad(QUERY, 3).done(None, 7)
+    HostLoad(QUERY, 3, HostFolder()).done(None, 7)
     if len(content) < 1000:
         assert [task.rows for task in done_tasks((notes / "done-3").read_bytes())][-1:] == [7], "the good lines count"
 
@@ -89,7 +90,7 @@ def test_strange_notes_shed_nothing(notes: Path, content: bytes) -> None:
 def test_a_long_batch_is_known_beside_strange_notes(notes: Path) -> None:
     (notes / "start-2").write_bytes(b"[1000.0, 0.0, false]")
     (notes / "done-2").write_bytes(b"[1]\n[1020.0, null, 500]\nhalf a li")
-    assert HostLoad(QUERY, 3).rate(TARGET) > 0.5
+    assert HostLoad(QUERY, 3, HostFolder()).rate(TARGET) > 0.5
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -125,9 +126,11 @@ def test_what_other_hosts_tell_goes_to_no_other_file(notes: Path) -> None:
     told: list[list[object]] = [["x", [[number, 5.0]]] for number in (-1, 3, 10**9, True, 1.0, "0", "../../x", None)]
     told += [["x", [[2, seconds]]] for seconds in (-1, float("nan"), float("inf"), "5", None, 10**400)]
     told += [["x", [[2, 5.0, 1]]], ["x", {"2": 5.0}], [1, [[2, 5.0]]], [["x"], [[2, 5.0]]]]
-    HostLoad(QUERY, 3).hear(json.dumps(each).encode() for each in told)
+    HostLoad(QUERY, 3, HostFolder()).hear(json.dumps(each).encode() for each in told)
     assert list(notes.iterdir()) == []
-    HostLoad(QUERY, 3).hear(json.dumps(each).encode() for each in [*told, ["x", [["y", 1], [1, 4.0], [2, 6.0]]]])
+    HostLoad(QUERY, 3, HostFolder()).hear(
+        json.dumps(each).encode() for each in [*told, ["x", [["y", 1], [1, 4.0], [2, 6.0]]]]
+    )
     assert {each.name: each.read_text() for each in notes.iterdir()} == {"heard-1": "[4.0]\n", "heard-2": "[6.0]\n"}
 
 
@@ -137,7 +140,7 @@ def test_notes_of_long_ago_are_removed_even_if_batches_ran_elsewhere(notes: Path
             (notes / f"{kind}-{batch}").write_text("[1]")
     for name in ("holder", f"7-{'0' * 32}", "thesis"):
         (notes / name).write_text("no note")
-    HostLoad(QUERY, 40).rate(TARGET)
+    HostLoad(QUERY, 40, HostFolder()).rate(TARGET)
     kept = {
         int(each.name.split("-")[1])
         for each in notes.iterdir()

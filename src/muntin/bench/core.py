@@ -31,6 +31,7 @@ from muntin.engine.store import HotCache, PaneStore
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
 from muntin.holistic.applied import Applied
+from muntin.spark.host.folder import HostFolder
 
 ANSWER = "answer"
 SHARD = 0
@@ -40,7 +41,7 @@ class Core:
     """A streaming query: one task of the pane stage, and one shard of the window stage."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self._plan = replace(plan, host=HostFolder())
         self._query = uuid.uuid4().hex
         self._state = MemoryState()
         self._cache = HotCache(capacity=1)

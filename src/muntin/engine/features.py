@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array
+from muntin.engine.host import NO_HOST, Host
 from muntin.engine.metrics import Metric
-from muntin.host.folder import HERE, HostFolder
 from muntin.panes.table import PaneTable
 from muntin.panes.watermarks import Marks
 from muntin.partials.strata import Strata
@@ -48,7 +48,7 @@ class Task:
     """Tells the tasks of a batch apart."""
     batch: int | None = None
     """The number of the batch, in a stream."""
-    host: HostFolder = HERE
+    host: Host = NO_HOST
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from muntin.engine.features import Collect, Feature, Option, Spread
 from muntin.engine.fingerprint import fingerprint
 from muntin.engine.functions import WindowFunction
 from muntin.engine.hidden import SIZE, is_hidden
+from muntin.engine.host import NO_HOST, Host
 from muntin.engine.layout import lay_out
 from muntin.engine.metrics import ENGINE_METRICS, Metric
 from muntin.engine.operators.operator import NEVER_MORE, Family, Output, TupleFamily
 from muntin.engine.operators.time import TimeFamily
 from muntin.engine.schema import Schema
-from muntin.host.folder import HERE, HostFolder
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
@@ -160,7 +160,7 @@ class Plan:
     """The function of windows, if that is what the query computes."""
     writes_through: bool = False
     """Whether tuples go to their chunks as they arrive, instead of waiting in memory until a chunk is complete."""
-    host: HostFolder = HERE
+    host: Host = NO_HOST
     """Where copies and notes are kept on the hosts of the workers, if at all."""
 
     @classmethod

@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from muntin.engine.host import NO_HOST, Host
 from muntin.errors import StateError
-from muntin.host.copies import LocalCopies
-from muntin.host.folder import HERE, HostFolder
 
 COPIED_BYTES = 1 << 18
 """Values from this size on are worth a copy on the host: smaller ones come from the state as fast."""
@@ -71,10 +70,10 @@ class MemoryState:
 class StateValues:
     """A name is never used twice, so a copy is either what the state holds or of no use."""
 
-    def __init__(self, backend: StateBackend, query: str, shard: int, host: HostFolder = HERE) -> None:
+    def __init__(self, backend: StateBackend, query: str, shard: int, host: Host = NO_HOST) -> None:
         self._backend = backend
         self._shard = shard
-        self._copies = LocalCopies(query, shard, host)
+        self._copies = host.copies(query, shard)
 
     def write(self, name: str, value: bytes) -> None:
         for part, at in _parts(name, len(value)):

@@ -18,12 +18,11 @@ from typing import Any, Protocol, TypeVar
 
 from muntin.engine.chunks.store import Chunk, ChunkPolicy, ChunkStore, Stretches
 from muntin.engine.described import describe, other_query, other_shards
+from muntin.engine.host import Host
 from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed, without_closed_of_part
 from muntin.engine.state import MemoryState, StateBackend, StateValues
-from muntin.host.copies import LocalCopies
-from muntin.host.folder import HostFolder
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.watermarks import Marks
@@ -125,10 +124,10 @@ class HotCache:
         self._notes[query, shard] = (version, notes)
         self._trim(self._notes, (query, shard))
 
-    def release_moved(self, host: HostFolder) -> None:
+    def release_moved(self, host: Host) -> None:
         """Give up what other workers of the host have now: of one shard, one copy is enough."""
         for query, shard in {*self._tables, *self._chunks, *self._notes}:
-            if LocalCopies(query, shard, host).is_elsewhere():
+            if host.copies(query, shard).is_elsewhere():
                 for entries in (self._tables, self._chunks, self._notes):
                     entries.pop((query, shard), None)
 
@@ -283,7 +282,7 @@ class PaneStore:
         if table is not None and change.remembers_table:
             self._cache.put_table(self._query, self._shard, header.version, table)
         self._cache.put_notes(self._query, self._shard, header.version, change.notes)
-        LocalCopies(self._query, self._shard, self._plan.host).claim()
+        self._plan.host.copies(self._query, self._shard).claim()
         self._cache.release_moved(self._plan.host)
         self.header = header
         return header

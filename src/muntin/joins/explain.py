@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from muntin.durations import describe
 from muntin.engine.hidden import PREFIX
 from muntin.engine.plan import Plan
-from muntin.explain import compression, late_rows, over_time
 from muntin.expressions import shown
 from muntin.joins.multiplied import how
 from muntin.joins.product import MOST_PAIRS
 from muntin.query import Query
-from muntin.volume import Volume, state_warnings
+from muntin.query.explain import compression, late_rows, over_time
+from muntin.query.volume import Volume, state_warnings
 
 if TYPE_CHECKING:
     from muntin.joins.join import Join, Prepared

@@ -16,22 +16,22 @@ from muntin.checks import encodable
 from muntin.engine.hidden import HIDDEN
 from muntin.errors import MuntinError
 from muntin.expressions import Given
-from muntin.inputs import column_names
+from muntin.joins.backend import spark
 from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import MARKS, PLACES, SIDES, TIME, WEIGHTS, Which, other
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
+from muntin.joins.shown import join_shown, rows_shown
 from muntin.joins.sides import Condition, JoinedAggregate, Side
 from muntin.panes.tuples import WEIGHT
 from muntin.query import RESERVED, LatePolicy, Query, check_named
-from muntin.shown import join_shown, rows_shown
+from muntin.query.backend import Source
+from muntin.query.inputs import column_names
 from muntin.windows import PaneWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from muntin.spark.source import Source
 
 HELD = {which: HIDDEN + which for which in SIDES}
 """The hidden aggregates that count the tuples of each side in a window."""
@@ -119,9 +119,7 @@ class Join:
 
     def to_df(self) -> DataFrame:
         """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
-        from muntin.spark.join import build_join
-
-        return build_join(self, self.prepared())
+        return spark().build_join(self, self.prepared())
 
     def explain(self) -> None:
         """Print how the join will run, and why."""
@@ -176,11 +174,9 @@ class Join:
 
     def _over_pairs(self) -> Prepared:
         """All aggregates over the pairs, since those are made anyway."""
-        from muntin.spark.join import read_by
-
         on_pairs = {name: each.where for name, each in self.conditions.items() if each.side is None}
         read = [column for each in self.aggregates.values() for column in each.aggregate.columns]
-        read += [column for where in on_pairs.values() for column in read_by(where, self)]
+        read += [column for where in on_pairs.values() for column in spark().read_by(where, self)]
         origins = self._origins(read)
         origins |= {name: Origin(name, each.side) for name, each in self.conditions.items() if each.side is not None}
         origins[TIME] = Origin(TIME, "later")
@@ -217,10 +213,8 @@ class Join:
 
     def _source(self) -> Source:
         """Both sides with the columns that their conditions need."""
-        from muntin.spark.join import union_source
-
         of_sides = {name: each for name, each in self.conditions.items() if each.side is not None}
-        return union_source(self.left, self.right, self.query.by, of_sides)
+        return spark().union_source(self.left, self.right, self.query.by, of_sides)
 
     def _placed(self, aggregate: Aggregate, conditions: dict[str, Condition]) -> JoinedAggregate:
         """Which side an aggregate is of, and whether it needs the pairs. Its condition joins the others."""
@@ -246,22 +240,17 @@ class Join:
 
     def _side_of_condition(self, where: Any, preferred: Sequence[Which]) -> Which | None:
         """The side that a condition can be computed on; None if it takes both."""
-        from muntin.spark.join import both_sides, is_condition, named
-
         for side in sorted(self.sides, key=lambda side: side.which not in preferred):
-            if is_condition(where, named(side, self.query.by)):
+            if spark().is_condition(where, spark().named(side, self.query.by)):
                 return side.which
         try:
-            both_sides(self).filter(where)
+            spark().both_sides(self).filter(where)
         except MuntinError as error:
             raise MuntinError(f"{error} Columns go by the names that .rows() gives them.") from error
         return None
 
     def _named(self, column: Given, what: str) -> str:
         """The name that a column of the joined rows goes by."""
-        from muntin.spark.columns import resolved
-        from muntin.spark.join import both_sides
-
         if isinstance(column, str):
             if column in self.types:
                 return column
@@ -270,7 +259,7 @@ class Join:
                 raise MuntinError(
                     f"{what} {column!r} is not in the joined rows. Both sides have it: say {both[0]!r} or {both[1]!r}."
                 )
-        found = resolved(both_sides(self), column, what, "the joined rows")
+        found = spark().resolved(spark().both_sides(self), column, what, "the joined rows")
         if found.computed is not None:
             raise MuntinError(
                 f"{what} {column!r} is an expression, and a join reads columns by their names; compute it on its side "
@@ -304,9 +293,7 @@ class JoinRows:
         return rows_shown(self._join, self._names)
 
     def to_df(self) -> DataFrame:
-        from muntin.spark.join import build_join
-
-        return build_join(self._join, self._join.prepared_rows(self._names))
+        return spark().build_join(self._join, self._join.prepared_rows(self._names))
 
     def explain(self) -> None:
         """Print how the join will run, and why."""

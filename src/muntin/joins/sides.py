@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate
 from muntin.joins.names import Which
-
-if TYPE_CHECKING:
-    from muntin.spark.columns import Resolved
-    from muntin.spark.source import Source
+from muntin.query.backend import Resolved, Source
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
-from muntin.inputs import column_names
+from muntin.joins.backend import spark
 from muntin.joins.join import Join
 from muntin.joins.names import SIDES, TIME, Which, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
-from muntin.start import ahead_limit, check_window
-from muntin.time_column import check_time
+from muntin.query.backend import Resolved, Source
+from muntin.query.inputs import column_names
+from muntin.query.start import ahead_limit, check_window
+from muntin.query.time_column import check_time
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from muntin.spark.columns import Resolved
-    from muntin.spark.source import Source
 
 
 def join(
@@ -43,12 +42,8 @@ def join(
     both sides or a pair. Streams need it, unless the time column of the side already has one from `withWatermark`. Rows
     of either side that are further ahead of the clock than `max_ahead` are invalid, as with `over()`.
     """
-    from muntin.spark.columns import case_sensitive
-    from muntin.spark.join import union_source
-    from muntin.spark.source import Source
-
     sources: dict[Which, Source] = {
-        side: Source.of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
+        side: spark().source_of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
     }
     _check_alike(sources)
     _check_window(window)
@@ -58,7 +53,9 @@ def join(
     times = _pair(time, "time")
     delays = _pair(watermark, "watermark")
     left_columns, right_columns = (_others(sources[side], keys[side]) for side in SIDES)
-    names = joined_names(list(keys["left"]), left_columns, right_columns, str if case_sensitive(left) else str.casefold)
+    names = joined_names(
+        list(keys["left"]), left_columns, right_columns, str if spark().case_sensitive(left) else str.casefold
+    )
     resolved_times = [_resolved_time(sources[side], column, side) for side, column in zip(SIDES, times, strict=True)]
     first, second = (
         Side(side, sources[side], column, _delay(sources[side], column, delay, side), names[side], keys[side])
@@ -71,7 +68,7 @@ def join(
             "them, so that both are with a time zone or both without."
         )
     on_names = tuple(keys["left"])
-    source = union_source(first, second, on_names, {})
+    source = spark().union_source(first, second, on_names, {})
     limits = [ahead_limit(max_ahead, side.source, side.time.read, side.which) for side in (first, second)]
     return Join(first, second, Query(source, (window,), TIME, first.delay, on_names, max_ahead=limits[0]))
 
@@ -114,13 +111,11 @@ def _check_window(window: object) -> None:
 
 def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source]) -> dict[Which, dict[str, Resolved]]:
     """For each side, its key columns by their names in the joined rows, which are those of the left side."""
-    from muntin.spark.columns import resolved
-
     if not given:
         raise MuntinError("on is empty; name at least one column that both sides have, such as on='id'.")
     keys: dict[Which, dict[str, Resolved]] = {"left": {}, "right": {}}
     for key in given:
-        left, right = (resolved(sources[side], key, "on column", side) for side in SIDES)
+        left, right = (spark().resolved(sources[side], key, "on column", side) for side in SIDES)
         for column in (left, right):
             check_key_type(column.kind, column.name, "on")
         if left.kind != right.kind:
@@ -137,9 +132,8 @@ def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source])
 
 
 def _resolved_time(source: Source, time: ColumnLike, side: Which) -> Resolved:
-    from muntin.spark.columns import resolved
 
-    column = resolved(source, time, "time column", side)
+    column = spark().resolved(source, time, "time column", side)
     check_time(column.kind, shown(column.read), f" of {side}")
     return column
 

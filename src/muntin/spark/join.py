@@ -13,8 +13,9 @@ from pyspark.sql import types as T
 from muntin.errors import MuntinError
 from muntin.joins.names import MARKS, SIDES, TIME
 from muntin.joins.sides import Condition, Side
+from muntin.query.backend import Resolved as AnyColumn
 from muntin.spark.build import build
-from muntin.spark.columns import Resolved, map_in_arrow, quietly, quoted
+from muntin.spark.columns import map_in_arrow, quietly, quoted
 from muntin.spark.source import Beside, Source
 from muntin.spark.types import schema_to_spark, to_spark
 from muntin.spark.watermark import check_watermark
@@ -131,7 +132,7 @@ def _condition(where: Any) -> Column:
     return F.expr(where) if isinstance(where, str) else where
 
 
-def _read(frame: DataFrame, column: Resolved, name: str) -> Column:
+def _read(frame: DataFrame, column: AnyColumn, name: str) -> Column:
     """A column of a side, under the name that it has in the joined rows."""
     found = quoted(frame, column.read) if column.computed is None else column.computed
     return found if column.read == name else found.alias(name)

@@ -12,8 +12,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from muntin.engine.plan import Plan
-from muntin.host.folder import SETTING, HostFolder, note_stream
-from muntin.host.sweep import Streams
+from muntin.spark.host.folder import SETTING, HostFolder, note_stream
+from muntin.spark.host.sweep import Streams
 
 _STREAM = "sql.streaming.queryId"
 """What Spark tells every task of a stream: the id that `StreamingQuery.id` has."""
@@ -35,7 +35,7 @@ def note_this_stream(plan: Plan, identity: str) -> None:
     """In a task: say which stream this is."""
     context = TaskContext.get()
     stream = None if context is None else context.getLocalProperty(_STREAM)
-    if stream is not None:
+    if stream is not None and isinstance(plan.host, HostFolder):
         _note(plan.host, identity, stream)
 
 

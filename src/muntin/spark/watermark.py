@@ -12,7 +12,7 @@ from muntin.durations import describe
 from muntin.errors import MuntinError
 
 if TYPE_CHECKING:
-    from muntin.spark.source import Source
+    from muntin.query.backend import Source
 
 _DELAY = "spark.watermarkDelayMs"
 """What Spark notes in the metadata of a column with a watermark."""

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from muntin import __version__
 from muntin.errors import MuntinError
+from muntin.version import __version__
 
 CHECK = "spark.muntin.checkWorkers"
 CHECKED = "spark.muntin.checkedWorkers"

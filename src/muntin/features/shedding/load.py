@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
+from muntin.engine.host import NO_HOST, Host
 from muntin.features.shedding.controller import Batch, next_rate
 from muntin.features.shedding.notes import MOST_BYTES, done_tasks, durations, how_long, started_batch
-from muntin.host.folder import HERE, HostFolder, QueryFolder
 
 LOOK_BACK = 8
 """How many batches are looked at."""
@@ -39,8 +39,8 @@ class HostLoad:
     A note may hold anything: what a task that was killed left of it, or what was never ours.
     """
 
-    def __init__(self, query: str, batch: int, host: HostFolder = HERE) -> None:
-        self._folder = QueryFolder(host, query, "load")
+    def __init__(self, query: str, batch: int, host: Host = NO_HOST) -> None:
+        self._folder = host.folder(query, "load")
         self._host = f"{socket.gethostname()}:{host.path}"
         self._batch = batch
 

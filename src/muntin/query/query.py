@@ -19,14 +19,14 @@ from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
 from muntin.holistic.applied import Applied, form_of
-from muntin.inputs import Computed, Filters, column_names
-from muntin.shown import query_shown
+from muntin.query.backend import Source, spark
+from muntin.query.inputs import Computed, Filters, column_names
+from muntin.query.shown import query_shown
 from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from muntin.spark.source import Source
 
 LatePolicy = Literal["drop", "emit"]
 Method = Literal["concept", "uniform"]
@@ -99,12 +99,10 @@ class Query:
         `schema`: a Spark schema or its string form, such as "stops long, longest double". The window and the key are
         put in front of each row.
         """
-        from muntin.spark.types import result_fields
-
         if self.function is not None or self.aggregates:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
         form = form_of(function)
-        fields = result_fields(schema)
+        fields = spark().result_fields(schema)
         for position, name in enumerate(fields.names):
             self._check_output_name(name, {})
             if name in fields.names[:position]:
@@ -254,14 +252,12 @@ class Query:
 
     def to_df(self) -> DataFrame:
         """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
-        from muntin.spark.build import build  # the query itself needs no Spark
-
         self.check_complete()
-        return build(self)
+        return spark().build(self)
 
     def explain(self) -> None:
         """Print how the query will run, and why."""
-        from muntin.explain import explanation
+        from muntin.query.explain import explanation
 
         self.check_complete()
         print(explanation(self))
@@ -313,11 +309,9 @@ class Query:
 
     def _reading(self, given: Sequence[ColumnLike], what: str) -> tuple[Query, list[tuple[str, str]]]:
         """The query with what computes these columns; of each, the name that it is read by and Spark's name for it."""
-        from muntin.spark.columns import resolved
-
         computed, read = self.computed, []
         for column in given:
-            found = resolved(self.source, column, what)
+            found = spark().resolved(self.source, column, what)
             computed, name = computed.add(found, self.source)
             read.append((name, found.name))
         return replace(self, computed=computed), read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from muntin.host.folder import HERE, HostFolder, QueryFolder
+from muntin.spark.host.folder import HERE, HostFolder, QueryFolder
 
 _HOLDER = "holder"
 _MOST_HOLDER = 32

@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from muntin.engine.host import Copies
 from muntin.errors import MuntinError
-from muntin.host import private
-from muntin.host.sweep import Streams, tend_if_due
+from muntin.spark.host import private
+from muntin.spark.host.sweep import Streams, tend_if_due
 
 SETTING = "spark.muntin.local.dir"
 VARIABLE = "MUNTIN_LOCAL_DIR"
@@ -57,6 +58,14 @@ class HostFolder:
         if place is None or not private.SUPPORTED or _is_off(place) or not posixpath.isabs(place):
             return None
         return posixpath.join(place, f"muntin-{os.geteuid()}")
+
+    def copies(self, query: str, shard: int) -> Copies:
+        from muntin.spark.host.copies import LocalCopies
+
+        return LocalCopies(query, shard, self)
+
+    def folder(self, query: str, part: str) -> QueryFolder:
+        return QueryFolder(self, query, part)
 
     def forget(self, query: str) -> None:
         """Remove all files of a query."""

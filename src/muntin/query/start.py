@@ -11,18 +11,17 @@ from muntin.checks import public_name
 from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
-from muntin.inputs import Computed, column_names
 from muntin.panes.keys import check_key_type
 from muntin.partials.values import is_number
-from muntin.query import RESERVED, Query
-from muntin.time_column import check_time
+from muntin.query.backend import Source, spark
+from muntin.query.inputs import Computed, column_names
+from muntin.query.query import RESERVED, Query
+from muntin.query.time_column import check_time
 from muntin.type_names import spark_name
 from muntin.windows import DeltaWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from muntin.spark.source import Source
 
 
 def over(
@@ -40,9 +39,7 @@ def over(
     time column has a watermark already, by `withWatermark`. Tables do without. Rows that are further ahead of the clock
     than `max_ahead` are invalid: they are counted, and do not move the watermark.
     """
-    from muntin.spark.source import Source
-
-    source = Source.of(data)
+    source = spark().source_of(data)
     given_keys = column_names(by, "by")
     windows, computed = _resolved_windows(windows, source)
     time_read, computed = _resolved_time(source, time, computed)
@@ -72,15 +69,13 @@ def ahead_limit(max_ahead: Duration | None, source: Source, time: str, which: st
 
 def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[Window, ...], Computed]:
     """The windows with columns that are known, and what is to be computed for them."""
-    from muntin.spark.columns import resolved
-
     computed, known = Computed(), list[Window]()
     if not windows:
         raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
     for window in windows:
         check_window(window)
         if isinstance(window, DeltaWindow):
-            found = resolved(source, window.column, "delta's column")
+            found = spark().resolved(source, window.column, "delta's column")
             if not is_number(found.kind):
                 raise MuntinError(
                     f"delta's column {shown(found.read)!r} is of type {spark_name(found.kind)}, not a number; cast it "
@@ -111,9 +106,7 @@ def check_window(window: object) -> None:
 
 
 def _resolved_time(source: Source, time: ColumnLike, computed: Computed) -> tuple[str, Computed]:
-    from muntin.spark.columns import resolved
-
-    found = resolved(source, time, "time column")
+    found = spark().resolved(source, time, "time column")
     check_time(found.kind, shown(found.read))
     computed, read = computed.add(found, source)
     return read, computed
@@ -121,11 +114,9 @@ def _resolved_time(source: Source, time: ColumnLike, computed: Computed) -> tupl
 
 def _resolved_keys(source: Source, given: Sequence[ColumnLike], computed: Computed) -> tuple[dict[str, str], Computed]:
     """The keys by the names that they are read by, with their names in results."""
-    from muntin.spark.columns import resolved
-
     keys: dict[str, str] = {}
     for key in given:
-        found = resolved(source, key, "by column")
+        found = spark().resolved(source, key, "by column")
         check_key_type(found.kind, found.name)
         if found.name in RESERVED:
             raise MuntinError(

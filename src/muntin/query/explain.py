@@ -14,9 +14,10 @@ from muntin.engine.operators.time import TimeFamily
 from muntin.engine.plan import Plan
 from muntin.expressions import shown
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
-from muntin.query import Query
+from muntin.query.backend import spark
+from muntin.query.query import Query
+from muntin.query.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.sizes import describe_size
-from muntin.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
 
 
@@ -63,9 +64,7 @@ def _workers(query: Query, plan: Plan) -> list[str]:
     if parallel is None:
         few = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
         return [f"Workers: keyed; every key belongs to one shard{few}."]
-    from muntin.spark.session import most_workers  # only what is bound to a session knows how many
-
-    resolved = parallel.resolved(plan, lambda: most_workers(query.source.frame.sparkSession))
+    resolved = parallel.resolved(plan, lambda: spark().most_workers(query.source.frame))
     return resolved.explained(plan)
 
 

@@ -15,12 +15,10 @@ import pyarrow as pa
 
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, SparkColumn
+from muntin.query.backend import Resolved, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-    from muntin.spark.columns import Resolved
-    from muntin.spark.source import Source
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from muntin.host import private
+from muntin.spark.host import private
 
 TEND_SECONDS = 60.0
 """How often a worker touches the folder of its query and looks for stale files."""

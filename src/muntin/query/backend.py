@@ -1,0 +1,103 @@
+"""What queries ask of Spark.
+
+Queries are checked while they are built, and only Spark knows what a column is. So queries say here what they ask, and
+`muntin.spark` answers: it is loaded by name when the first DataFrame comes, so that no layer below imports Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from muntin.query.query import Query
+
+
+class Source(Protocol):
+    """A DataFrame, as far as it is known before anything runs."""
+
+    @property
+    def frame(self) -> DataFrame: ...
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The columns that Muntin can read."""
+        ...
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The other columns, with their Spark type."""
+        ...
+
+    @property
+    def streaming(self) -> bool: ...
+
+    @property
+    def beside(self) -> tuple[Any, ...]:
+        """Further inputs with the same columns, each with a watermark of its own."""
+        ...
+
+    @property
+    def watermarks(self) -> Mapping[str, int]:
+        """The columns that have a watermark already, each with its delay in microseconds."""
+        ...
+
+    def filter(self, where: Any) -> Column:
+        """A condition as a column, checked."""
+        ...
+
+    def text_of(self, where: Any) -> str:
+        """A condition in words that are the same in every run."""
+        ...
+
+    def same(self, first: Column, second: Column) -> bool:
+        """Whether both are the same of every row."""
+        ...
+
+
+class Resolved(Protocol):
+    """A column that a user gave, found in the data."""
+
+    @property
+    def name(self) -> str:
+        """In results, as Spark would call it."""
+        ...
+
+    @property
+    def read(self) -> str:
+        """The name that the stages read it by."""
+        ...
+
+    @property
+    def kind(self) -> pa.DataType: ...
+
+    @property
+    def computed(self) -> Column | None:
+        """What computes it; None for a column of the data."""
+        ...
+
+
+class Backend(Protocol):
+    """The functions of `muntin.spark.backend`."""
+
+    def source_of(self, data: Any, argument: str = "data") -> Source: ...
+
+    def resolved(self, source: Source, given: object, what: str, whose: str = "the data") -> Resolved: ...
+
+    def case_sensitive(self, frame: DataFrame) -> bool: ...
+
+    def result_fields(self, schema: Any) -> pa.Schema: ...
+
+    def most_workers(self, frame: DataFrame) -> int: ...
+
+    def build(self, query: Query) -> DataFrame: ...
+
+
+def spark() -> Backend:
+    """Spark, once a query needs it."""
+    return cast("Backend", importlib.import_module("muntin.spark.backend"))

@@ -1,0 +1,34 @@
+"""What queries and joins ask of Spark: the functions that `muntin.query.backend` and `muntin.joins.backend` name."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from muntin.spark import session
+from muntin.spark.build import build
+from muntin.spark.columns import case_sensitive, resolved
+from muntin.spark.join import both_sides, build_join, is_condition, named, read_by, union_source
+from muntin.spark.source import Source
+from muntin.spark.types import result_fields
+
+__all__ = [
+    "both_sides",
+    "build",
+    "build_join",
+    "case_sensitive",
+    "is_condition",
+    "most_workers",
+    "named",
+    "read_by",
+    "resolved",
+    "result_fields",
+    "source_of",
+    "union_source",
+]
+
+source_of = Source.of
+
+
+def most_workers(frame: DataFrame) -> int:
+    """How many workers the session of a DataFrame has at most."""
+    return session.most_workers(frame.sparkSession)
