@@ -25,7 +25,7 @@ from muntin.engine.functions import AppliedFunction
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.operators import leaf_index
-from muntin.engine.operators import operator as family
+from muntin.engine.operators import operator as operator_module
 from muntin.engine.operators import time as time_family
 from muntin.engine.operators.operator import Output
 from muntin.engine.plan import Plan
@@ -315,10 +315,10 @@ class Step:
 def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
     """Fold, rewrite and slice early, answer from pieces however many edges windows have, and look at every leaf."""
     with (
-        patch.object(family, "FEW_EDGES", 0),
+        patch.object(operator_module, "FEW_EDGES", 0),
         patch.object(leaf_index, "FEW", most % 2),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
-        patch.object(family, "MOST_ANSWERS", most),
+        patch.object(operator_module, "MOST_ANSWERS", most),
         patch.object(time_family, "MOST_ANSWERS", most),
         patch.object(pane_stage, "FLUSH_LEAVES", most),
         patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
@@ -379,7 +379,7 @@ class Stream:
 
 
 def decomposable(plan: Plan) -> list[Output]:
-    return [output for output in plan.outputs if output.bound.whole is None]
+    return [output for output in plan.outputs if output.bound.holistic is None]
 
 
 def pane_values(plan: Plan, table: PaneTable) -> dict[tuple[Any, int], dict[str, list[Any]]]:

@@ -20,7 +20,7 @@ BEFORE_ALL, BEHIND_ALL = -(10**30), 10**30
 
 
 @dataclass(frozen=True)
-class Held:
+class WindowContents:
     """The contents of one window of one key."""
 
     window_id: int
@@ -50,11 +50,11 @@ def by_key(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], li
 # The models: functions for all windows of one key that are complete at a watermark
 
 
-def count_windows(window: CountWindow, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
+def count_windows(window: CountWindow, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
     for window_id, first in enumerate(range(0, len(tuples), window.slide)):
         contents = tuples[first : first + window.size]
         if len(contents) == window.size:
-            yield Held(window_id, contents[0]["t"], contents[-1]["t"], contents)
+            yield WindowContents(window_id, contents[0]["t"], contents[-1]["t"], contents)
     if window.max_wait is None:
         return
     for i, row in enumerate(tuples):
@@ -64,18 +64,18 @@ def count_windows(window: CountWindow, tuples: Sequence[Row], watermark: int) ->
             due = next(w for w in count() if w * window.slide + window.size > i + 1)
             contents = tuples[due * window.slide : i + 1]
             if contents:
-                yield Held(due, contents[0]["t"], row["t"], contents, partial=True)
+                yield WindowContents(due, contents[0]["t"], row["t"], contents, partial=True)
 
 
-def slide_by_tuple_windows(window: SlideByTuple, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
+def slide_by_tuple_windows(window: SlideByTuple, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
     for number, trigger in enumerate(tuples, start=1):
         if number % window.every == 0:
             start, end = trigger["t"] - window.size, trigger["t"]
             contents = [row for row in tuples if start < row["t"] <= end]
-            yield Held(number // window.every - 1, start, end, contents)
+            yield WindowContents(number // window.every - 1, start, end, contents)
 
 
-def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
+def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
     """Without a new tuple since the last trigger, a window is a repeat, and only emitted when the next tuple comes."""
     if not tuples:
         return
@@ -88,7 +88,7 @@ def slide_by_time_windows(window: SlideByTime, tuples: Sequence[Row], watermark:
         is_known = len(before) < len(tuples) if is_repeat else trigger <= watermark
         if is_known and repeats <= MOST_REPEATS:
             contents = before[-window.last :]
-            yield Held(window_id, contents[0]["t"], trigger, contents)
+            yield WindowContents(window_id, contents[0]["t"], trigger, contents)
 
 
 def good_tuples(window: DeltaWindow, tuples: Iterable[Row]) -> list[Row]:
@@ -111,17 +111,17 @@ def delta_triggers(deltas: Sequence[Any], slide: float | Fraction) -> list[int]:
     return triggers
 
 
-def delta_windows(window: DeltaWindow, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
+def delta_windows(window: DeltaWindow, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
     valid = good_tuples(window, tuples)
     deltas = [row[window.column] for row in valid]
     for window_id, trigger in enumerate(delta_triggers(deltas, window.slide)):
         end = deltas[trigger]
         contents = [row for row, delta in zip(valid, deltas, strict=True) if end - window.size <= delta < end]
         if contents:
-            yield Held(window_id, contents[0]["t"], valid[trigger]["t"], contents)
+            yield WindowContents(window_id, contents[0]["t"], valid[trigger]["t"], contents)
 
 
-def windows_over_tuples(window: Window, tuples: Sequence[Row], watermark: int) -> Iterator[Held]:
+def windows_over_tuples(window: Window, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
     if isinstance(window, CountWindow):
         return count_windows(window, tuples, watermark)
     if isinstance(window, SlideByTuple):
@@ -184,17 +184,17 @@ class Stream:
         self._emitted: set[Place] = set()
         self._invalid_rows = 0
         self._delay = delay
-        self.watermark = self.settled = watermark
+        self.watermark = self.finalized = watermark
 
     def batch(self, rows: Iterable[Row], watermark: int) -> Batch:
         rows = list(rows)
         timed = [row for row in rows if row["t"] is not None]
         late = [self._is_late(row) for row in timed]
         closed, self.watermark = self.watermark, max(self.watermark, watermark)
-        self._arrived += [(row, closed, self.settled) for row in timed]
-        self.settled = max(self.settled, self.watermark)
+        self._arrived += [(row, closed, self.finalized) for row in timed]
+        self.finalized = max(self.finalized, self.watermark)
         if self._delay is not None and timed:
-            self.settled = max(self.settled, max(row["t"] for row in timed) - self._delay)
+            self.finalized = max(self.finalized, max(row["t"] for row in timed) - self._delay)
         for window, unclosed in self._unclosed.items():
             assert isinstance(window, SessionWindow)
             unclosed += [row for row in timed if row["t"] + window.gap > closed]
@@ -209,7 +209,9 @@ class Stream:
             rows=sum(is_late is not None for is_late in late),
             invalid_rows=len(rows) - len(timed) + self._invalid_rows - invalid_rows,
             outside_rows=late.count(None),
-            waiting=sum(row["t"] >= self.settled for row, _, _ in self._arrived) if self._has_finalizing_windows else 0,
+            waiting=sum(row["t"] >= self.finalized for row, _, _ in self._arrived)
+            if self._has_finalizing_windows
+            else 0,
         )
 
     @property
@@ -225,11 +227,11 @@ class Stream:
             elif isinstance(window, SessionWindow):
                 in_time.append(row["t"] + window.gap > self.watermark)
             else:
-                in_time.append(row["t"] >= self.settled)
+                in_time.append(row["t"] >= self.finalized)
         return not any(in_time) if in_time else None
 
     def _finalized(self) -> dict[tuple[Any, ...], list[Row]]:
-        in_time = [row for row, _, settled_before in self._arrived if settled_before <= row["t"] < self.settled]
+        in_time = [row for row, _, settled_before in self._arrived if settled_before <= row["t"] < self.finalized]
         return {key: in_order(rows, self._columns) for key, rows in by_key(in_time, self._keys).items()}
 
     def _all_invalid_rows(self) -> int:
@@ -246,7 +248,7 @@ class Stream:
             windows_of_keys = [
                 (key, contents)
                 for key, tuples in self._finalized().items()
-                for contents in windows_over_tuples(window, tuples, self.settled)
+                for contents in windows_over_tuples(window, tuples, self.finalized)
             ]
         places = {
             (contents.end, contents.start, window.title, contents.window_id, key): contents
@@ -268,14 +270,14 @@ class Stream:
                     rows_of_places.setdefault(place, []).append(row)
         return {place: self._values(self._over_panes, rows) for place, rows in rows_of_places.items()}
 
-    def _closing_sessions(self, window: SessionWindow) -> list[tuple[tuple[Any, ...], Held]]:
+    def _closing_sessions(self, window: SessionWindow) -> list[tuple[tuple[Any, ...], WindowContents]]:
         """The sessions that close now. Rows that come later, near a closed session, begin another one."""
         closing, unclosed = [], []
         for key, rows in by_key(self._unclosed[window], self._keys).items():
             for tuples in sessions(window, in_order(rows, self._columns)):
                 first, end = tuples[0]["t"], tuples[-1]["t"] + window.gap
                 if end <= self.watermark:
-                    closing.append((key, Held(first, first, end, tuples)))
+                    closing.append((key, WindowContents(first, first, end, tuples)))
                 else:
                     unclosed += tuples
         self._unclosed[window] = unclosed

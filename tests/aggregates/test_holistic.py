@@ -62,7 +62,7 @@ def test_results(aggregate: A.Aggregate, result: pa.DataType) -> None:
     bound = bind(aggregate, TYPES)
     assert bound.result == result
     assert bound.partials == ()
-    assert bound.whole is not None
+    assert bound.holistic is not None
 
 
 @pytest.mark.parametrize("name", OF_ONE_COLUMN)
@@ -125,4 +125,4 @@ def test_k_is_a_whole_number(wrong: Any) -> None:
 
 
 def test_a_median_is_a_quantile() -> None:
-    assert bind(A.median("x")).whole == bind(A.quantile("x", 0.5)).whole
+    assert bind(A.median("x")).holistic == bind(A.quantile("x", 0.5)).holistic

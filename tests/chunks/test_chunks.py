@@ -16,7 +16,7 @@ from muntin.arrays import BoolArray
 from muntin.engine.chunks.store import Chunk, ChunkStore
 from muntin.engine.contents import ShardTuples
 from muntin.engine.metrics import Metrics
-from muntin.engine.operators.operator import Answers, Family
+from muntin.engine.operators.operator import Answers, WindowOperator
 from muntin.engine.plan import Plan
 from muntin.engine.store import Header, HotCache
 from muntin.errors import MuntinError
@@ -156,8 +156,8 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
         assert metrics.resident_bytes == sum(map(len, resident.values()))
         assert metrics.left_chunks == len(chunks) - len(resident)
         assert all(value == stored(stream, shard, chunks[name]) for name, value in resident.items())
-        youngest = max((chunk.last for chunk in header.chunks if chunk.compressed), default=header.settled)
-        assert metrics.compressed_after == max(0, header.settled - youngest)
+        youngest = max((chunk.last for chunk in header.chunks if chunk.compressed), default=header.finalized)
+        assert metrics.compressed_after == max(0, header.finalized - youngest)
         known = {chunk.name for chunk in earlier.chunks}
         assert metrics.compressions >= sum(chunk.compressed for name, chunk in chunks.items() if name not in known)
         assert metrics.total_compressions == earlier.totals.get("compressions", 0) + metrics.compressions
@@ -188,7 +188,7 @@ def check_contents(stream: Stream) -> None:
             assert places == sorted(places)
             times = table.tuples.time
             assert (chunk.first, chunk.last, chunk.tuples) == (times.min(), times.max(), len(times))
-            assert chunk.last < header.settled
+            assert chunk.last < header.finalized
 
 
 def check_age(header: Header, compression: Compression) -> None:
@@ -197,7 +197,7 @@ def check_age(header: Header, compression: Compression) -> None:
     That also holds right after pieces are folded: the new one is as old as the youngest of them, and chunks age last.
     """
     for chunk in header.chunks:
-        due = compression.after is not None and header.settled - chunk.last >= compression.after
+        due = compression.after is not None and header.finalized - chunk.last >= compression.after
         assert chunk.compressed == due
 
 
@@ -373,8 +373,8 @@ def groups() -> Iterator[list[int]]:
     counts: list[int] = []
     key_groups = ShardTuples._key_groups
 
-    def counting(self: ShardTuples, family: Family, answers: Answers) -> list[BoolArray | None]:
-        found = key_groups(self, family, answers)
+    def counting(self: ShardTuples, operator: WindowOperator, answers: Answers) -> list[BoolArray | None]:
+        found = key_groups(self, operator, answers)
         counts.append(len(found))
         return found
 

@@ -41,7 +41,7 @@ KEEP = {"left": 15, "right": 12}
 CLOSER = Weighed("close", "x")
 
 
-class Drawn:
+class WindowSamples:
     """Windows of which some tuples of both sides were kept, pane by pane or by chance, and the truth about them.
 
     A pair's value is its left tuple's `x`. It counts if the right one's `y` is within 1 of that, or if all do.
@@ -66,7 +66,7 @@ class Drawn:
             every[which] = value
             kept[which] = (chosen, value, weight, pane)
         self.close = close
-        self.by_chance = method == "uniform"
+        self.is_uniform = method == "uniform"
         matches = np.abs(every["left"][:, :, None] - every["right"][:, None, :]) < 1 if close else np.True_
         counts = np.broadcast_to(matches, (WINDOWS, SIZES["left"], SIZES["right"]))
         x = every["left"][:, :, None] * counts
@@ -96,9 +96,9 @@ class Drawn:
         """Value, low, high and truth of the windows that have pairs."""
         found = KeptPairs.of([weighed], [self.number], self.batch)
         chosen = np.arange(len(found.keys[0]))
-        told, asked = found.told(chosen, Shedding.of(0.9, None, "uniform" if self.by_chance else "concept", 0, 0.95))
+        told, asked = found.told(chosen, Shedding.of(0.9, None, "uniform" if self.is_uniform else "concept", 0, 0.95))
         assert len(told.approximate) == len(told.size)
-        interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.by_chance), asked)
+        interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.is_uniform), asked)
         return interval.value, interval.low, interval.high, self.truth[kind][np.asarray(found.keys[0])]
 
 
@@ -107,7 +107,7 @@ class Drawn:
 @pytest.mark.parametrize("close", [True, False])
 def test_intervals_over_pairs_cover(kind: Kind, method: Method, close: bool) -> None:
     """1,500 windows of 90 by 60 tuples, of which 15 and 12 are kept: at least 95 % less 2.3 points, four deviations."""
-    drawn = Drawn(method, seed=4, close=close)
+    drawn = WindowSamples(method, seed=4, close=close)
     value, low, high, truth = drawn.interval(kind)
     told = np.isfinite(low)
     assert told.mean() > 0.98
@@ -123,14 +123,14 @@ def test_variances_over_pairs_are_off_by_little_on_average_and_have_no_interval(
     """Too large by up to 6 %, as the variance of the mean is put on top, which is rather too large. Without it they
     would be too small.
     """
-    value, low, high, truth = Drawn("concept", seed=5).interval("variance", WeighedSquares("close", "x"))
+    value, low, high, truth = WindowSamples("concept", seed=5).interval("variance", WeighedSquares("close", "x"))
     assert np.mean(value / truth) == pytest.approx(1.02, abs=0.04)
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 
 
 def test_the_number_of_all_pairs_is_exact_where_tuples_are_counted() -> None:
-    drawn = Drawn("concept", seed=6, close=False)
+    drawn = WindowSamples("concept", seed=6, close=False)
     found = KeptPairs.of([Weighed(None, None)], [drawn.number], drawn.batch)
     asked = Asked(np.full(WINDOWS, 12), np.full(WINDOWS, 5400.0), False, 0.95)
     interval = interval_of(Scaled("count", Weighed(None, None), counted=True), found.estimates(0, False), asked)
@@ -138,9 +138,9 @@ def test_the_number_of_all_pairs_is_exact_where_tuples_are_counted() -> None:
         assert np.allclose(each, SIZES["left"] * SIZES["right"])
 
 
-@pytest.mark.parametrize("by_chance", [False, True])
+@pytest.mark.parametrize("is_uniform", [False, True])
 @pytest.mark.parametrize("kind", ["mean", "sum"])
-def test_pairs_that_are_all_alike_have_no_interval(kind: Kind, by_chance: bool) -> None:
+def test_pairs_that_are_all_alike_have_no_interval(kind: Kind, is_uniform: bool) -> None:
     left, right = (each.ravel() for each in np.meshgrid(np.arange(6), np.arange(5), indexing="ij"))
     weights = np.linspace(3, 7, 6)[left]
     for x, known in ((np.full(30, 0.1), False), (left * 0.1, True)):
@@ -148,8 +148,8 @@ def test_pairs_that_are_all_alike_have_no_interval(kind: Kind, by_chance: bool) 
         columns |= {PLACES["left"]: left, PLACES["right"]: right}
         batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
         found = KeptPairs.of([Weighed(None, "x")], [pa.array(np.zeros(30, dtype=np.int64))], batch)
-        _, asked = found.told(np.array([0]), Shedding(0.8, None, "uniform" if by_chance else "concept"))
-        interval = interval_of(Scaled(kind, Weighed(None, "x")), found.estimates(0, by_chance), asked)
+        _, asked = found.told(np.array([0]), Shedding(0.8, None, "uniform" if is_uniform else "concept"))
+        interval = interval_of(Scaled(kind, Weighed(None, "x")), found.estimates(0, is_uniform), asked)
         assert np.isfinite(interval.value).all()
         assert np.isfinite([interval.low, interval.high]).all() == known
 

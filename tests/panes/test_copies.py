@@ -12,7 +12,7 @@ import pytest
 from muntin.engine import state as values
 from muntin.engine.state import MemoryState
 from muntin.engine.store import Change, HotCache, PaneStore
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from muntin.spark.host.copies import LocalCopies
 from muntin.spark.host.folder import HostFolder
 from tests.builders import lift, make_plan, pane_values, row, sliding
@@ -44,7 +44,7 @@ def test_the_store_reads_copies_and_survives_damaged_ones(copies: Path, monkeypa
     def cold() -> PaneStore:
         return PaneStore(plan, QUERY, 0, state, HotCache(capacity=1))
 
-    cold().commit(Change(table, table, Marks.at(0)))
+    cold().commit(Change(table, table, Watermarks.at(0)))
     (name,) = state.values
     original = state.values.pop(name)
     assert cold().table() is not None  # without the state's own value: the copy was read
@@ -53,7 +53,7 @@ def test_the_store_reads_copies_and_survives_damaged_ones(copies: Path, monkeypa
     found = cold().table()
     assert found is not None
     assert pane_values(plan, found) == pane_values(plan, table)
-    cold().commit(Change(None, None, Marks.at(10**9)))  # all windows have closed
+    cold().commit(Change(None, None, Watermarks.at(10**9)))  # all windows have closed
     assert [each.name for each in (copies / "0").iterdir()] == ["holder"]
 
 
@@ -63,10 +63,12 @@ def test_a_worker_gives_up_the_shards_that_another_one_has_now(copies: Path) -> 
     states = {shard: MemoryState() for shard in (0, 1)}
     headers = {}
     for shard in (0, 1):
-        headers[shard] = PaneStore(plan, QUERY, shard, states[shard], cache).commit(Change(table, table, Marks.at(0)))
+        headers[shard] = PaneStore(plan, QUERY, shard, states[shard], cache).commit(
+            Change(table, table, Watermarks.at(0))
+        )
         cache.chunks(QUERY, shard)["chunk"] = b"bytes"
     (copies / "1" / "holder").write_text("another worker")
-    PaneStore(plan, QUERY, 0, states[0], cache).commit(Change(table, None, Marks.at(1)))
+    PaneStore(plan, QUERY, 0, states[0], cache).commit(Change(table, None, Watermarks.at(1)))
     assert cache.table(QUERY, 1, headers[1].version) is None
     assert cache.chunks(QUERY, 1) == {}
     assert cache.chunks(QUERY, 0) == {"chunk": b"bytes"}

@@ -15,7 +15,7 @@ from muntin.errors import StateError
 from muntin.panes import packed
 from muntin.panes.packed import Kind, seal
 from muntin.panes.table import merge
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from muntin.windows import PaneWindow
 from tests import naive, strategies
 from tests.builders import check_panes, lift, make_plan, naive_pane_values, pane_values, row, sliding
@@ -31,8 +31,8 @@ def open_store(state: MemoryState, plan: Plan = PLAN, cache: HotCache | None = N
 def commit(store: PaneStore, rows: list[Row], watermark: int = 0) -> Header:
     added = lift(PLAN, rows) if rows else None
     present = [each for each in (store.table(), added) if each is not None]
-    table = without_closed(merge(PLAN.layout, present), PLAN, Marks.at(watermark)) if present else None
-    return store.commit(Change(table, added, Marks.at(watermark), {"rows": len(rows)}))
+    table = without_closed(merge(PLAN.layout, present), PLAN, Watermarks.at(watermark)) if present else None
+    return store.commit(Change(table, added, Watermarks.at(watermark), {"rows": len(rows)}))
 
 
 @given(st.lists(strategies.rows(max_size=4), max_size=12), st.integers(2, 4))
@@ -70,7 +70,7 @@ def test_the_number_of_segments_is_logarithmic(batches: int, fanout: int) -> Non
         tiers, power = tiers + 1, power * fanout
     with patch.object(stores, "FANOUT", fanout):
         for _ in range(batches):
-            header = open_store(state, plan).commit(Change(table, table, Marks.at(0)))
+            header = open_store(state, plan).commit(Change(table, table, Watermarks.at(0)))
     assert len(header.segments) <= (fanout - 1) * tiers
     assert state.values.keys() == {segment.name for segment in header.segments}
 
@@ -173,7 +173,7 @@ def test_a_description_is_written_once_and_when_it_changes() -> None:
             time="t", windows=PLAN.windows, types=PLAN.types, keys=PLAN.keys, aggregates=bound, shards=[0]
         )
         assert renamed.fingerprint == PLAN.fingerprint
-        open_store(state, renamed).commit(Change(None, None, Marks.at(0)))
+        open_store(state, renamed).commit(Change(None, None, Watermarks.at(0)))
         assert writes.call_count == 3
         assert b"my_composed" in state.description
 
@@ -217,8 +217,8 @@ def test_open_rows_and_panes(windows: list[PaneWindow], rows: list[Row], waterma
     plan = make_plan(windows, ("k",), ["count", "max_w", "composed"])
     table = lift(plan, rows)
     still_open = [row for row in rows if any(end > watermark for end, *_ in naive.places(row, windows, ()))]
-    kept, late = open_rows(table, plan, Marks.at(watermark), lambda late, times, marks, of_tuples: late)
+    kept, late = open_rows(table, plan, Watermarks.at(watermark), lambda late, times, marks, of_tuples: late)
     expected = naive_pane_values(plan, still_open)
     check_panes(pane_values(plan, kept), expected)
-    check_panes(pane_values(plan, without_closed(table, plan, Marks.at(watermark))), expected)
+    check_panes(pane_values(plan, without_closed(table, plan, Watermarks.at(watermark))), expected)
     assert late == len(rows) - len(still_open)

@@ -17,7 +17,7 @@ from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.panes import table as tables
 from muntin.panes.table import PaneTable, compacted, composite_order, merge, sort_order
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from tests import strategies
 from tests.builders import (
     CASES,
@@ -161,7 +161,7 @@ def test_one_row(keys: tuple[str, ...]) -> None:
 
 def sessions(plan: Plan, rows: list[Row]) -> PaneTable:
     """The open sessions of rows, as if nothing had been there before."""
-    taken = ingest(plan, None, lift(plan, rows), Marks.at(ALWAYS), Marks.at(ALWAYS))
+    taken = ingest(plan, None, lift(plan, rows), Watermarks.at(ALWAYS), Watermarks.at(ALWAYS))
     assert taken is not None
     return taken.table
 

@@ -176,7 +176,7 @@ def test_giving_tuples_up_changes_no_answer_where_budgets_do_not_change(
     with (
         patch.object(Samples, "best_of_later", lambda self, before, kept: self),
         patch.object(Samples, "best_of_panes", lambda self, pane, kept, touched=None: self),
-        patch.object(SampleStore, "_first_choice", lambda self, family, new, kept, cuts: (new, cuts)),
+        patch.object(SampleStore, "_first_choice", lambda self, operator, new, kept, cuts: (new, cuts)),
     ):
         assert [told(each) for each in run(Stream(plan), steps)] == pruned
 

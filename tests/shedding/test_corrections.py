@@ -39,10 +39,10 @@ def rows_of(parts: list[Stratum]) -> Rows:
 
 def corrected(parts: list[Stratum]) -> tuple[Estimates, int]:
     """What is estimated of the window of these strata, and how many tuples it misses."""
-    of_shed = [part for part in parts if part.received > len(part.x)]
+    of_incomplete = [part for part in parts if part.received > len(part.x)]
     kept, together = rows_of(parts), Runs.of(np.array([0]), len(parts))
     known = [each.reduce(each.lift(kept), together) for each in (Count("counts", "x"), FloatSum("counts", "x"))]
-    shed, runs = rows_of(of_shed), Runs.of(np.array([0]), len(of_shed))
+    shed, runs = rows_of(of_incomplete), Runs.of(np.array([0]), len(of_incomplete))
     correction, missing = Correction("counts", "x"), Missing(None)
     (count,) = missing.reduce(missing.lift(shed), runs)
     return estimates([correction.reduce(correction.lift(shed), runs), *known]), int(count[0])
@@ -147,17 +147,17 @@ def tables(plan: Plan, rows: list[Row]) -> list[PaneTable]:
 def test_leaves_are_there_only_where_tuples_were_shed(rows: list[Row], rate: float) -> None:
     plan = make_plan([sliding(10, 5)], ("k",), ["mean_x", "sum_n"], shedding=policy(rate))
     assert plan.over_time is not None
-    at = plan.over_time.shed_set
+    at = plan.over_time.incomplete_set
     assert at is not None
     shed = sum(shed_rows(each) for each in pack(plan, [rows]))
     for table in tables(plan, rows):
-        (panes, of_shed) = table.leaves[0], table.leaves[at]
+        (panes, of_incomplete) = table.leaves[0], table.leaves[at]
         places = set(zip(panes.key.tolist(), panes.time.tolist(), strict=True))
-        own = list(zip(of_shed.key.tolist(), of_shed.time.tolist(), strict=True))
+        own = list(zip(of_incomplete.key.tolist(), of_incomplete.time.tolist(), strict=True))
         assert own == sorted(set(own))
         assert places.issuperset(own)
-        assert np.all(of_shed.state[0] > 0)
-        shed -= int(of_shed.state[0].sum())
+        assert np.all(of_incomplete.state[0] > 0)
+        shed -= int(of_incomplete.state[0].sum())
     assert shed == 0
 
 

@@ -14,7 +14,7 @@ from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.holistic.applied import Applied
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.spark.metrics import Progress
 from muntin.statistics.frequencies import missed_in_kept
@@ -177,7 +177,7 @@ def test_errors_of_ranks_are_shares(sampled: int, size: int, probability: float)
 def test_errors_of_frequencies_are_shares(x: list[int], weight: float, as_list: bool) -> None:
     columns = pa.record_batch([pa.array(x), pa.array([weight] * len(x))], names=["x", WEIGHT])
     keys = np.zeros(len(x), dtype=np.int64)
-    held = Held(Tuples(keys, np.arange(len(x)), columns), np.zeros(1, dtype=np.int64), np.array([len(x)]))
+    held = WindowContents(Tuples(keys, np.arange(len(x)), columns), np.zeros(1, dtype=np.int64), np.array([len(x)]))
     (error,) = missed_in_kept(held.chosen("x", None), 1, as_list, 0.95)
     assert 0 <= error <= 1
 

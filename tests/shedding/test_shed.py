@@ -25,7 +25,7 @@ from muntin.features.shedding.feature import LoadShedding
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.holistic import weighted
 from muntin.holistic.applied import Applied
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import TopK
 from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import WEIGHT, Tuples
@@ -271,7 +271,7 @@ def test_bad_knobs(given_: dict[str, Any], says: str) -> None:
 WEIGHTED = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1, max_size=12)
 
 
-def held(windows: list[list[tuple[int, int]]]) -> tuple[Held, Held]:
+def held(windows: list[list[tuple[int, int]]]) -> tuple[WindowContents, WindowContents]:
     """Tuples with weights, and each of them as often as its weight says."""
     both = []
     for repeated in (False, True):
@@ -285,7 +285,7 @@ def held(windows: list[list[tuple[int, int]]]) -> tuple[Held, Held]:
         columns = pa.record_batch([pa.array(x), pa.array(weights)], names=["x", WEIGHT])
         keys = np.array(key)
         edges = np.searchsorted(keys, np.arange(len(windows) + 1))
-        both.append(Held(Tuples(keys, np.arange(len(keys)), columns), edges[:-1], edges[1:]))
+        both.append(WindowContents(Tuples(keys, np.arange(len(keys)), columns), edges[:-1], edges[1:]))
     return both[0], both[1]
 
 

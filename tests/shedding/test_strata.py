@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from muntin.arrays import Int64Array
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.shedder import Shedder
-from muntin.features.shedding.strata import LEAST, kept_by_chance, kept_by_concept, random_numbers, shares
+from muntin.features.shedding.strata import LEAST, kept_by_concept, kept_uniformly, random_numbers, shares
 
 GROUPS = st.lists(st.integers(0, 6), min_size=1, max_size=200)
 RATES = st.sampled_from([0.0, 0.1, 0.5, 0.9, 0.98, 0.999])
@@ -78,7 +78,7 @@ def test_by_chance_all_tuples_are_as_likely_to_be_kept(keep: int) -> None:
     """Chi-square over 4,000 draws out of 40."""
     counts = np.zeros(40)
     for seed in range(4000):
-        kept = kept_by_chance(40, keep, random_numbers(seed))
+        kept = kept_uniformly(40, keep, random_numbers(seed))
         assert len(kept) == keep
         assert np.all(np.diff(kept) > 0), "in order, and none twice"
         counts[kept] += 1
@@ -100,7 +100,7 @@ def test_a_pane_keeps_its_share_to_the_tuple(rate: float, received: int) -> None
 
 def test_a_rate_of_98_in_a_hundred_keeps_4_of_200() -> None:
     assert shares(np.array([200]), np.zeros(1), 0.98).tolist() == [4]
-    found = [len(Shedder(Shedding(0.98, None, "uniform"), task).kept_by_chance(*batch(200))[0]) for task in range(20)]
+    found = [len(Shedder(Shedding(0.98, None, "uniform"), task).kept_uniformly(*batch(200))[0]) for task in range(20)]
     assert found == [4] * 20
 
 
@@ -114,7 +114,7 @@ def test_a_task_keeps_its_share_to_the_tuple_whatever_its_batches_are(rate: floa
     shedder = Shedder(Shedding(rate, None, "uniform"), task)
     received = kept = 0
     for size in sizes:
-        kept += len(shedder.kept_by_chance(*batch(size))[0])
+        kept += len(shedder.kept_uniformly(*batch(size))[0])
         received += size
         exact = received * (1 - Fraction(repr(rate)))
         assert floor(exact) <= kept <= ceil(exact)
@@ -123,7 +123,7 @@ def test_a_task_keeps_its_share_to_the_tuple_whatever_its_batches_are(rate: floa
 
 def test_what_is_rounded_is_rounded_up_as_often_as_it_should_be() -> None:
     """0.3 of a tuple, in 4,000 tasks: 1,200 give or take four deviations."""
-    found = [len(Shedder(Shedding(0.9, None, "uniform"), task).kept_by_chance(*batch(3))[0]) for task in range(4000)]
+    found = [len(Shedder(Shedding(0.9, None, "uniform"), task).kept_uniformly(*batch(3))[0]) for task in range(4000)]
     assert set(found) == {0, 1}
     assert abs(sum(found) - 1200) < 4 * np.sqrt(4000 * 0.3 * 0.7)
 

@@ -17,7 +17,7 @@ from muntin.features.shedding.strata import shares
 from muntin.features.shedding.thinned import MORE, chances_of, thinned
 from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.panes.tuples import WEIGHT, Tuples
 from tests.builders import Step, Stream, answer, make_plan, row, sliding
 from tests.naive import Row
@@ -26,13 +26,13 @@ WEIGHTS = st.lists(st.sampled_from([1.0, 2.0, 7.5, 40.0]), min_size=1, max_size=
 RATES = st.sampled_from([0.3, 0.9, 0.98, 0.9999])
 
 
-def held(windows: list[list[float]]) -> Held:
+def held(windows: list[list[float]]) -> WindowContents:
     """Windows of one key each, with tuples of these weights, numbered by `n`."""
     sizes = [len(each) for each in windows]
     weights = np.concatenate([np.array(each) for each in windows])
     columns = pa.record_batch([pa.array(np.arange(len(weights))), pa.array(weights)], names=["n", WEIGHT])
     key, behind = np.repeat(np.arange(len(windows)), sizes), np.cumsum(sizes)
-    return Held(Tuples(key, np.arange(len(weights)), columns), np.append(0, behind[:-1]), behind)
+    return WindowContents(Tuples(key, np.arange(len(weights)), columns), np.append(0, behind[:-1]), behind)
 
 
 @given(st.lists(WEIGHTS, min_size=1, max_size=6), RATES, st.integers(0, 3), st.integers(0, 9))

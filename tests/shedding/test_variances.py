@@ -12,7 +12,7 @@ from hypothesis import given
 from muntin.arrays import Float64Array, State
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.features.shedding.weighed import WeighedSquares
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import most_frequent
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.statistics.frequencies import missed_in_kept
@@ -75,15 +75,15 @@ def test_intervals_of_variances_cover(made: str, panes: int, share: int, method:
     2 points, four times the deviation of that share. Skewed values get 3 points: their kurtosis is hard to tell.
     """
     x = MADE[made](np.random.default_rng(5))
-    state, by_chance = window_states(method, x, panes, share), method == "uniform"
+    state, is_uniform = window_states(method, x, panes, share), method == "uniform"
     size = np.full(WINDOWS, float(SIZE))
-    value, low, high = interval("variance", state, size, by_chance)
+    value, low, high = interval("variance", state, size, is_uniform)
     truth = x.var(axis=1)
     told = np.isfinite(low)
     assert told.mean() > 0.99
     assert ((low <= truth) & (truth <= high))[told].mean() >= 0.95 - (0.03 if made == "lognormal" else 0.02)
     assert np.mean(value / truth) == pytest.approx(1, abs=0.02)
-    deviation, least, most = interval("deviation", state, size, by_chance)
+    deviation, least, most = interval("deviation", state, size, is_uniform)
     assert np.allclose([deviation, least, most], np.sqrt([value, low, high]), equal_nan=True)
 
 
@@ -132,13 +132,15 @@ def zipf_windows(random: np.random.Generator) -> tuple[Float64Array, Float64Arra
     return x, np.stack([(x == value).mean(axis=1) for value in range(5)], axis=1)
 
 
-def held(x: Float64Array, kept: int) -> Held:
+def held(x: Float64Array, kept: int) -> WindowContents:
     """The first tuples of every window, each for as many others."""
     columns = pa.record_batch(
         [pa.array(x[:, :kept].ravel()), pa.array(np.full(x[:, :kept].size, x.shape[1] / kept))], names=["x", WEIGHT]
     )
     key = np.repeat(np.arange(len(x)), kept)
-    return Held(Tuples(key, np.arange(len(key)), columns), np.arange(len(x)) * kept, np.arange(1, len(x) + 1) * kept)
+    return WindowContents(
+        Tuples(key, np.arange(len(key)), columns), np.arange(len(x)) * kept, np.arange(1, len(x) + 1) * kept
+    )
 
 
 @pytest.mark.parametrize("kept", [50, 400])

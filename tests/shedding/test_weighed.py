@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.features.shedding.scaled import Asked, Kind, Scaled
-from muntin.features.shedding.strata import kept_by_chance, kept_by_concept, random_numbers
+from muntin.features.shedding.strata import kept_by_concept, kept_uniformly, random_numbers
 from muntin.features.shedding.weighed import FIELDS, Weighed, WeighedSquares
 from muntin.partials.rows import Rows
 from muntin.partials.strata import Strata
@@ -140,18 +140,18 @@ def drawn(method: str, x: Float64Array, groups: int, share: int, seed: int) -> S
         kept = kept_by_concept(of, received, np.full(groups, share), random)
         behind = Strata(received.astype(np.float64))
     else:
-        kept = kept_by_chance(len(x), share * groups, random)
+        kept = kept_uniformly(len(x), share * groups, random)
         behind = Strata(received.astype(np.float64), share / received[0])
     x, of = x[kept], of[kept]
     batch = pa.record_batch([pa.array(x), pa.array(np.ones(len(x), bool))], names=["x", "counts"])
     return WEIGHED_SQUARES.lift(Rows(batch, np.zeros(len(x), np.int64), of, groups, behind))
 
 
-def interval(kind: Kind, state: State, size: Float64Array, by_chance: bool) -> tuple[Float64Array, ...]:
+def interval(kind: Kind, state: State, size: Float64Array, is_uniform: bool) -> tuple[Float64Array, ...]:
     names = list(WEIGHED_SQUARES.names)[: len(state)]
     estimates = dict(zip(names, state, strict=True))
-    stood_for = estimates if by_chance else None  # all of them count
-    asked = Asked(state[3].astype(np.int64), size, by_chance, 0.95, stood_for)
+    stood_for = estimates if is_uniform else None  # all of them count
+    asked = Asked(state[3].astype(np.int64), size, is_uniform, 0.95, stood_for)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
     assert found is not None
     return found.value, found.low, found.high
@@ -191,10 +191,10 @@ def test_intervals_cover(made: str, kind: Kind, method: str) -> None:
 def test_variances_are_not_off_on_average(method: str) -> None:
     x = MADE["normal"](np.random.default_rng(5))
     state = drawn(method, x.ravel(), WINDOWS, 5, seed=6)
-    by_chance, size = method == "uniform", np.full(WINDOWS, float(SIZE))
-    if by_chance:  # too few to tell are left out
+    is_uniform, size = method == "uniform", np.full(WINDOWS, float(SIZE))
+    if is_uniform:  # too few to tell are left out
         state, size = tuple(each[state[3] > 2] for each in state), size[state[3] > 2]
-    value, _, _ = interval("variance", state, size, by_chance)
+    value, _, _ = interval("variance", state, size, is_uniform)
     assert np.mean(value) == pytest.approx(100, rel=0.05 if method == "concept" else 0.4)
 
 

@@ -103,7 +103,7 @@ LIMITS = st.tuples(st.integers(2, 8), st.sampled_from([0, 1, 1 << 12]), st.sampl
 
 
 def check_order(plan: Plan, found: Results) -> None:
-    """Each family answers in the order of its windows' ends."""
+    """Each operator answers in the order of its windows' ends."""
     for each in plan.operators:
         titles = {window.title for _, window in each.windows}
         builders.check_window_order([result for result in found if result[0][2] in titles])
@@ -171,7 +171,7 @@ CLOSING = Step([], advance=1000, tasks=1, cold=False, replay=False)
 
 
 def shifted(each: Row, by: int) -> Row:
-    """Later, and its δ larger, as far as they are there."""
+    """LazyAggregates, and its δ larger, as far as they are there."""
     moved = {name: each[name] if each[name] is None else each[name] + by for name in ("t", "d", "e")}
     return {**each, **moved}
 
@@ -219,7 +219,7 @@ def check_stream(plan: Plan, steps: Sequence[Step]) -> None:
         assert {name: stream.total(name) for name in counts} == counts
         assert {name: stream.total(f"total_{name}") for name in counted} == counted
         # Those of whole windows also wait for their chunk to be complete, and active workers may all have a tuple.
-        if not plan.whole and plan.feature(ActiveWorkers) is None:
+        if not plan.keeps_tuples and plan.feature(ActiveWorkers) is None:
             assert stream.total("tuples") == expected.waiting
         check_state(stream)
 
@@ -278,7 +278,7 @@ def test_a_stream_of_a_table_is_the_table(plan: Plan, rows: list[Row], data: st.
     stream = Stream(plan)
     found: list[Results] = []
     for i, part in enumerate(parts):
-        watermark = min((each["t"] - 1 for later in parts[i + 1 :] for each in later), default=BEHIND)
+        watermark = min((each["t"] - 1 for lazy in parts[i + 1 :] for each in lazy), default=BEHIND)
         found += stream.batch(part, watermark)[0]
     assert stream.total("total_late_rows") == 0
     check([each for share in found for each in share], table_of(plan, rows).answers)

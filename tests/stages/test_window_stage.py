@@ -20,7 +20,7 @@ from muntin.engine.pruning import without_closed
 from muntin.engine.store import HotCache, PaneStore
 from muntin.panes import table
 from muntin.panes.table import PaneTable
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from tests import naive, strategies
 from tests.builders import (
     CASES,
@@ -72,7 +72,7 @@ def check_state(stream: Stream) -> None:
 
 
 def open_panes(plan: Plan, panes: PaneTable, watermark: int) -> Mapping[Any, Mapping[str, list[Any]]]:
-    return pane_values(plan, without_closed(panes, plan, Marks.at(watermark)))
+    return pane_values(plan, without_closed(panes, plan, Watermarks.at(watermark)))
 
 
 def expected_counts(plan: Plan, rows: list[Row], late: list[Row]) -> dict[str, int]:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from muntin.holistic import frequent
 from muntin.holistic.collected import Collected
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.holistic.distinct import DistinctCount
 from muntin.holistic.frequent import Mode, TopK
-from muntin.holistic.function import Whole, spread
+from muntin.holistic.function import HolisticFunction, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import Tuples
 from tests import naive, strategies
@@ -57,7 +57,9 @@ def windows_of_keys(draw: st.DrawFn, sizes: Sequence[int]) -> Windows:
 
 
 @st.composite
-def inputs(draw: st.DrawFn, kinds: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]) -> tuple[Held, list[Row]]:
+def inputs(
+    draw: st.DrawFn, kinds: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]
+) -> tuple[WindowContents, list[Row]]:
     """Tuples of some keys and windows over them, and the tuples as rows."""
     kind, value = kinds[draw(st.sampled_from(list(kinds)))]
     sizes = draw(st.lists(st.integers(1, 12), max_size=4))
@@ -66,7 +68,7 @@ def inputs(draw: st.DrawFn, kinds: dict[str, tuple[pa.DataType, st.SearchStrateg
     return held_of(rows, kind, sizes, draw(windows_of_keys(sizes))), rows
 
 
-def held_of(rows: Sequence[Row], kind: pa.DataType, sizes: Sequence[int], windows: Windows) -> Held:
+def held_of(rows: Sequence[Row], kind: pa.DataType, sizes: Sequence[int], windows: Windows) -> WindowContents:
     columns = pa.record_batch(
         [pa.array([row["v"] for row in rows], kind), pa.array([row["kept"] for row in rows], pa.bool_())],
         names=["v", "kept"],
@@ -74,10 +76,10 @@ def held_of(rows: Sequence[Row], kind: pa.DataType, sizes: Sequence[int], window
     key = np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=np.int64))
     time = np.concatenate([np.zeros(0, np.int64), *(np.arange(size) for size in sizes)])
     begin, end = (np.array([window[i] for window in windows], dtype=np.int64) for i in (0, 1))
-    return Held(Tuples(key, time, columns), begin, end)
+    return WindowContents(Tuples(key, time, columns), begin, end)
 
 
-def check(whole: Whole, of: Aggregation, held: Held, rows: Sequence[Row]) -> None:
+def check(whole: HolisticFunction, of: Aggregation, held: WindowContents, rows: Sequence[Row]) -> None:
     if whole.where is not None:
         of = naive.where(whole.where, of)
     found = [flat(value) for value in whole.compute(held).to_pylist()]
@@ -102,26 +104,28 @@ def as_numbers(rows: Sequence[Row]) -> list[Row]:
 
 
 @given(inputs(NUMBERS), WHERE, PROBABILITIES)
-def test_a_quantile(drawn: tuple[Held, list[Row]], where: str | None, probability: float) -> None:
+def test_a_quantile(drawn: tuple[WindowContents, list[Row]], where: str | None, probability: float) -> None:
     held, rows = drawn
     whole = Quantiles("v", where, (probability,), as_list=False)
     check(whole, naive.quantile("v", probability), held, as_numbers(rows))
 
 
 @given(inputs(NUMBERS), WHERE, st.lists(PROBABILITIES, min_size=1, max_size=4))
-def test_several_quantiles(drawn: tuple[Held, list[Row]], where: str | None, probabilities: list[float]) -> None:
+def test_several_quantiles(
+    drawn: tuple[WindowContents, list[Row]], where: str | None, probabilities: list[float]
+) -> None:
     held, rows = drawn
     whole = Quantiles("v", where, tuple(probabilities), as_list=True)
     check(whole, naive.quantiles("v", probabilities), held, as_numbers(rows))
 
 
 @given(inputs(KINDS), WHERE)
-def test_how_many_are_distinct(drawn: tuple[Held, list[Row]], where: str | None) -> None:
+def test_how_many_are_distinct(drawn: tuple[WindowContents, list[Row]], where: str | None) -> None:
     check(DistinctCount("v", where), naive.count_distinct("v"), *drawn)
 
 
 @given(inputs(KINDS), WHERE)
-def test_how_many_combinations_are_distinct(drawn: tuple[Held, list[Row]], where: str | None) -> None:
+def test_how_many_combinations_are_distinct(drawn: tuple[WindowContents, list[Row]], where: str | None) -> None:
     held, rows = drawn
     both = [{**row, "v": None if row["v"] is None else (_one_form(row["v"]), row["kept"])} for row in rows]
     both = [{**row, "v": None if row["kept"] is None else row["v"]} for row in both]
@@ -140,25 +144,25 @@ def _one_form(value: Any) -> Any:
 
 
 @given(inputs(KINDS), WHERE, st.sampled_from([1, 3, 1 << 20]))
-def test_the_mode(drawn: tuple[Held, list[Row]], where: str | None, most: int) -> None:
+def test_the_mode(drawn: tuple[WindowContents, list[Row]], where: str | None, most: int) -> None:
     with patch.object(frequent, "MOST_COUNTS", most):
         check(Mode("v", where), naive.mode("v"), *drawn)
 
 
 @given(inputs(KINDS), WHERE, st.integers(1, 5), st.sampled_from([1, 3, 1 << 20]))
-def test_the_most_frequent(drawn: tuple[Held, list[Row]], where: str | None, k: int, most: int) -> None:
+def test_the_most_frequent(drawn: tuple[WindowContents, list[Row]], where: str | None, k: int, most: int) -> None:
     with patch.object(frequent, "MOST_COUNTS", most):
         check(TopK("v", where, k), naive.top_k("v", k), *drawn)
 
 
 @given(inputs(KINDS), WHERE)
-def test_all_values(drawn: tuple[Held, list[Row]], where: str | None) -> None:
+def test_all_values(drawn: tuple[WindowContents, list[Row]], where: str | None) -> None:
     check(Collected("v", where), lambda rows: naive.column_values(rows, "v"), *drawn)
 
 
 @settings(max_examples=20)
 @given(inputs(NUMBERS))
-def test_what_is_shared_between_aggregates_serves_each_of_them(drawn: tuple[Held, list[Row]]) -> None:
+def test_what_is_shared_between_aggregates_serves_each_of_them(drawn: tuple[WindowContents, list[Row]]) -> None:
     held, rows = drawn
     for where in (None, "kept", None):
         check(DistinctCount("v", where), naive.count_distinct("v"), held, rows)
@@ -166,7 +170,7 @@ def test_what_is_shared_between_aggregates_serves_each_of_them(drawn: tuple[Held
         check(Quantiles("v", where, (0.5,), as_list=False), naive.quantile("v", 0.5), held, as_numbers(rows))
 
 
-def one_window(kind: pa.DataType, *values: Any) -> Held:
+def one_window(kind: pa.DataType, *values: Any) -> WindowContents:
     rows = [{"v": value, "kept": True} for value in values]
     return held_of(rows, kind, [len(rows)] if rows else [], [(0, len(rows))])
 

@@ -42,7 +42,7 @@ def tuples_of(times: Sequence[int]) -> list[dict[str, Any]]:
     return [{"t": time, "i": i} for i, time in enumerate(times)]
 
 
-def held_by(found: Sequence[naive_models.Held]) -> dict[int, list[int]]:
+def held_by(found: Sequence[naive_models.WindowContents]) -> dict[int, list[int]]:
     return {each.window_id: [tuple_["i"] for tuple_ in each.rows] for each in found}
 
 

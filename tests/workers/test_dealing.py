@@ -55,7 +55,7 @@ def test_mapping_and_extent_of_dealt_windows(windows: list[W.PaneWindow], deal: 
     for time, first, last in zip(times, dealt.first_containing(at), dealt.last_containing(at), strict=True):
         holding = [i for i in range(-2000, 2000) if window.start(i) <= time < window.end(i)]
         own = [i for i in holding if deal.owns(np.array([i]))[0]]
-        assert dealt.told_id(np.arange(first, last + 1)).tolist() == own
+        assert dealt.public_id(np.arange(first, last + 1)).tolist() == own
     time = times[0]
     assert window.end(deal.shared(dealt.last_ended(time))) <= time < window.end(deal.shared(dealt.last_ended(time) + 1))
 

@@ -18,7 +18,7 @@ from muntin.type_names import spark_name
 from muntin.written import call
 
 if TYPE_CHECKING:
-    from muntin.holistic.function import Whole
+    from muntin.holistic.function import HolisticFunction
 
 Types: TypeAlias = Mapping[str, pa.DataType]
 Dictionaries: TypeAlias = Mapping[str, pa.Array]
@@ -37,7 +37,7 @@ class Bound:
     partials: tuple[Partial, ...]
     result: pa.DataType
     lower: Lower
-    whole: Whole | None = None
+    holistic: HolisticFunction | None = None
     aggregate: object = None
     """The aggregate with the columns that it reads; features look up their estimators by its type."""
     where: str | None = None
@@ -49,7 +49,7 @@ class Bound:
     def inputs(self) -> tuple[str, ...]:
         """The columns of tuples that it reads."""
         columns = [column for partial in self.partials for column in partial.read]
-        return (*columns, *(() if self.whole is None else self.whole.inputs))
+        return (*columns, *(() if self.holistic is None else self.holistic.inputs))
 
 
 _POSITIONAL = ("lift", "combine", "lower", "column", "by", "probability", "k")

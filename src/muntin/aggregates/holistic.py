@@ -15,7 +15,7 @@ from muntin.expressions import ColumnLike, Given, check_given, shown
 from muntin.holistic.collected import Collected
 from muntin.holistic.distinct import DistinctCount
 from muntin.holistic.frequent import Mode, TopK
-from muntin.holistic.function import Whole
+from muntin.holistic.function import HolisticFunction
 from muntin.holistic.quantiles import Quantiles
 from muntin.partials import values
 from muntin.type_names import spark_name
@@ -24,7 +24,7 @@ MOST = (1 << 31) - 1
 """The most values in a list."""
 
 
-def _bound(aggregate: Aggregate, function: Whole, result: pa.DataType) -> Bound:
+def _bound(aggregate: Aggregate, function: HolisticFunction, result: pa.DataType) -> Bound:
     return Bound((), result, _not_lowered, function, aggregate.as_bound, function.where)
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
-from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.contents import OfContents, ShardTuples, holistic
 from muntin.engine.estimates import Estimates
-from muntin.engine.operators.operator import Answers, Combined, Family, Later, LaterOfSome
+from muntin.engine.operators.operator import Answers, Combined, LazyAggregates, LazyOfSome, WindowOperator
 from muntin.engine.schema import Schema
 from muntin.panes.table import PaneTable
 from muntin.partials.values import taken_from, viewed
@@ -26,13 +26,13 @@ from muntin.partials.values import taken_from, viewed
 class ClosedWindows:
     """Windows of keys that close together, of one operator."""
 
-    operator: Family
+    operator: WindowOperator
     answers: Answers
     values: Mapping[str, pa.Array]
     """The decomposable aggregates."""
-    later: Later
+    lazy: LazyAggregates
     """Those that are only computed if a link asks for them."""
-    also: Mapping[str, OfHeld] = field(default_factory=dict)
+    also: Mapping[str, OfContents] = field(default_factory=dict)
     """What an outer link wants computed of the tuples, where an inner one reads them anyway."""
 
     def __len__(self) -> int:
@@ -42,9 +42,7 @@ class ClosedWindows:
         """Some of them, in order."""
         taken = pa.array(positions)
         values = {name: column.take(taken) for name, column in self.values.items()}
-        return replace(
-            self, answers=self.answers.take(positions), values=values, later=LaterOfSome(self.later, positions)
-        )
+        return replace(self, answers=self.answers.take(positions), values=values, lazy=LazyOfSome(self.lazy, positions))
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,8 @@ class Exact:
         yield Answered(windows, {**windows.values, **computed})
 
 
-def closed_windows(operator: Family, combined: Combined) -> ClosedWindows:
-    return ClosedWindows(operator, combined.answers, combined.values, combined.later)
+def closed_windows(operator: WindowOperator, combined: Combined) -> ClosedWindows:
+    return ClosedWindows(operator, combined.answers, combined.values, combined.lazy)
 
 
 def rendered(schema: Schema, table: PaneTable, answered: Answered) -> pa.RecordBatch:

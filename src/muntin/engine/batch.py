@@ -22,7 +22,7 @@ from muntin.engine.state import StateValues
 from muntin.engine.store import Header
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, merge
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Arrived:
 
     @classmethod
     def of(
-        cls, sent: Iterable[PackedPanes], plan: Plan, closed: Marks, features: Mapping[str, ShardFeature]
+        cls, sent: Iterable[PackedPanes], plan: Plan, closed: Watermarks, features: Mapping[str, ShardFeature]
     ) -> Arrived:
         """Everything that was sent, without what came too late for all of its windows."""
         counts = dict.fromkeys(("rows", "invalid_rows", "outside_rows", "ahead_rows", "late_rows", "arrived_bytes"), 0)
@@ -67,12 +67,12 @@ class Arrived:
 
 
 def _in_time(
-    table: PaneTable, plan: Plan, closed: Marks, features: Mapping[str, ShardFeature]
+    table: PaneTable, plan: Plan, closed: Watermarks, features: Mapping[str, ShardFeature]
 ) -> tuple[PaneTable, int]:
     for feature in features.values():
         table = feature.arrived(table)
 
-    def counted(late: Any, times: Any, marks: Marks, of_tuples: bool) -> Any:
+    def counted(late: Any, times: Any, marks: Watermarks, of_tuples: bool) -> Any:
         for feature in features.values():
             late = feature.late(late, times, marks, of_tuples)
         return late
@@ -80,7 +80,7 @@ def _in_time(
     return open_rows(table, plan, closed, counted)
 
 
-def _too_late(rows: bytes, plan: Plan, closed: Marks) -> pa.Table:
+def _too_late(rows: bytes, plan: Plan, closed: Watermarks) -> pa.Table:
     """Those of some rows that came too late for all of their windows."""
     table = packed.unpack_rows(rows)
     times = np.asarray(table.column(plan.time).cast(pa.int64()))
@@ -95,9 +95,9 @@ class ShardBatch:
     shard: int
     header: Header
     """What the batch before has left."""
-    closed: Marks
+    closed: Watermarks
     """Up to where windows have closed: the watermarks of the batch before."""
-    now: Marks
+    now: Watermarks
     metrics: Metrics
     chunks: ChunkStore
     values: StateValues

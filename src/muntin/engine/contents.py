@@ -12,20 +12,20 @@ import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.chunks.store import ChunkStore
-from muntin.engine.operators.delta import DeltaFamily
+from muntin.engine.operators.delta import DeltaOperator
 from muntin.engine.operators.leaf_index import LeafIndex
-from muntin.engine.operators.operator import Answers, Family
+from muntin.engine.operators.operator import Answers, WindowOperator
 from muntin.engine.schema import Schema
 from muntin.errors import MuntinError
 from muntin.expressions import shown
-from muntin.holistic.contents import Held
-from muntin.holistic.function import Whole
+from muntin.holistic.contents import WindowContents
+from muntin.holistic.function import HolisticFunction
 from muntin.panes.table import Layout, PaneTable, merged_keys
 from muntin.panes.tuples import Tuples, concatenated
 from muntin.partials.values import of_type
 from muntin.sizes import describe_size
 
-OfHeld: TypeAlias = Callable[[Held], pa.Array]
+OfContents: TypeAlias = Callable[[WindowContents], pa.Array]
 """One answer for each of some windows."""
 
 
@@ -34,10 +34,10 @@ class Part:
     """Windows that are answered together: which of the answers, the tuples they are ranges of, and the ranges."""
 
     answers: Int64Array
-    held: Held
+    held: WindowContents
 
 
-Cut: TypeAlias = Callable[[Held, Answers, pa.RecordBatch], tuple[Int64Array, Held] | None]
+Cut: TypeAlias = Callable[[WindowContents, Answers, pa.RecordBatch], tuple[Int64Array, WindowContents] | None]
 """Which windows get fewer of their tuples than there are, and which those are; None if none does."""
 
 
@@ -51,10 +51,10 @@ class ShardTuples:
         self,
         schema: Schema,
         layout: Layout,
-        operators: Sequence[Family],
+        operators: Sequence[WindowOperator],
         table: PaneTable,
         memory: Tuples | None,
-        settled: int,
+        finalized: int,
         chunks: ChunkStore | None = None,
     ) -> None:
         """`memory` are the tuples that are in no chunk, with the keys of `table`; None if the query keeps none."""
@@ -63,7 +63,7 @@ class ShardTuples:
         self._operators = operators
         self._table = table
         self._kept = memory
-        self._settled = settled
+        self._settled = finalized
         self._chunks = chunks
         self._gathered: _Gathered | None = None
         self.read_bytes = 0
@@ -76,17 +76,19 @@ class ShardTuples:
         assert self._kept is not None, "only queries that keep tuples are answered from them"
         return self._kept
 
-    def values(self, family: Family, answers: Answers) -> dict[str, pa.Array]:
+    def values(self, operator: WindowOperator, answers: Answers) -> dict[str, pa.Array]:
         """What the holistic aggregates say of each window."""
-        return self.computed(family, answers, holistic(family))
+        return self.computed(operator, answers, holistic(operator))
 
-    def computed(self, family: Family, answers: Answers, functions: Mapping[str, OfHeld]) -> dict[str, pa.Array]:
+    def computed(
+        self, operator: WindowOperator, answers: Answers, functions: Mapping[str, OfContents]
+    ) -> dict[str, pa.Array]:
         """What functions of the tuples say of each window, by name."""
         if not functions:
             return {}
         found: dict[str, list[pa.Array]] = {name: [] for name in functions}
         places = []
-        for part in self.parts(family, answers):
+        for part in self.parts(operator, answers):
             places.append(part.answers)
             for name, function in functions.items():
                 found[name].append(function(part.held))
@@ -119,9 +121,9 @@ class ShardTuples:
         keys = {shown(name): self._table.keys.column(name)[code].as_py() for name in self._schema.keys}
         return f" of key {keys}" if keys else ""
 
-    def parts(self, family: Family, answers: Answers) -> Iterator[Part]:
+    def parts(self, operator: WindowOperator, answers: Answers) -> Iterator[Part]:
         """The windows with their tuples: of each model by itself, and of as many keys at a time as memory allows."""
-        for of_keys in self._key_groups(family, answers):
+        for of_keys in self._key_groups(operator, answers):
             if of_keys is None:
                 chosen = np.arange(len(answers.key))
                 gathered = self._gather(answers, None)
@@ -130,12 +132,12 @@ class ShardTuples:
                 if not len(chosen):
                     continue
                 gathered = self._gather(answers.take(chosen), of_keys)
-            tuples, index = gathered.of(self._operators, family)
+            tuples, index = gathered.of(self._operators, operator)
             self.read_bytes += tuples.nbytes
             for model in np.unique(answers.model[chosen]):
                 at = chosen[answers.model[chosen] == model]
                 begin, end = self._ranges(index, answers.take(at))
-                yield from self._shares(Part(at, Held(tuples, begin, end)), answers)
+                yield from self._shares(Part(at, WindowContents(tuples, begin, end)), answers)
 
     def _shares(self, part: Part, answers: Answers) -> Iterator[Part]:
         """The part as it is; or windows that get fewer of their tuples apart from the others."""
@@ -148,7 +150,7 @@ class ShardTuples:
         rest = np.ones(len(part.answers), dtype=bool)
         rest[chosen] = False
         if rest.any():
-            yield Part(part.answers[rest], Held(part.held.tuples, part.held.begin[rest], part.held.end[rest]))
+            yield Part(part.answers[rest], WindowContents(part.held.tuples, part.held.begin[rest], part.held.end[rest]))
 
     def _ranges(self, index: LeafIndex, answers: Answers) -> tuple[Int64Array, Int64Array]:
         if answers.from_end is None:
@@ -182,14 +184,14 @@ class ShardTuples:
             self._gathered = gathered
         return gathered
 
-    def _key_groups(self, family: Family, answers: Answers) -> list[BoolArray | None]:
+    def _key_groups(self, operator: WindowOperator, answers: Answers) -> list[BoolArray | None]:
         """All keys at once; under a limit of memory, as many at a time as fit."""
         if self._chunks is None or self._chunks.limit is None:
             return [None]
         limit = self._chunks.limit
         tuples = sum(chunk.tuples for chunk in self._chunks.chunks) + len(self._memory)
         raw = sum(chunk.raw for chunk in self._chunks.chunks) + self._memory.nbytes
-        leaves = family.own(self._table)[0]
+        leaves = operator.own(self._table)[0]
         held = np.bincount(leaves.key, weights=leaves.state[0], minlength=self._table.keys.num_rows)
         # Leaves count the tuples that were dropped, too.
         tuples = max(tuples, int(held.sum())) if self._layout.weighs else tuples
@@ -217,33 +219,33 @@ class ShardTuples:
         return groups
 
 
-def holistic(family: Family) -> dict[str, OfHeld]:
-    """The holistic aggregates of a family, as functions of the tuples."""
+def holistic(operator: WindowOperator) -> dict[str, OfContents]:
+    """The holistic aggregates of a operator, as functions of the tuples."""
     return {
-        output.name: partial(_computed, output.bound.whole, output.bound.result)
-        for output in family.outputs
-        if output.bound.whole is not None
+        output.name: partial(_computed, output.bound.holistic, output.bound.result)
+        for output in operator.outputs
+        if output.bound.holistic is not None
     }
 
 
-def _computed(whole: Whole, result: pa.DataType, held: Held) -> pa.Array:
+def _computed(whole: HolisticFunction, result: pa.DataType, held: WindowContents) -> pa.Array:
     return of_type(whole.compute(held), result)
 
 
 class _Gathered:
-    """The tuples of some chunks and those in memory, in order; each family sees those that it counts."""
+    """The tuples of some chunks and those in memory, in order; each operator sees those that it counts."""
 
     def __init__(self, names: frozenset[str], tuples: Tuples) -> None:
         self.names = names
         self.tuples = tuples
         self._views: dict[int, tuple[Tuples, LeafIndex]] = {}
 
-    def of(self, operators: Sequence[Family], family: Family) -> tuple[Tuples, LeafIndex]:
-        number = next(i for i, each in enumerate(operators) if each is family)
+    def of(self, operators: Sequence[WindowOperator], operator: WindowOperator) -> tuple[Tuples, LeafIndex]:
+        number = next(i for i, each in enumerate(operators) if each is operator)
         if number not in self._views:
-            tuples = self.tuples.take(self.tuples.of_family(number))
-            if isinstance(family, DeltaFamily):  # which numbers tuples of one time by the column that it follows
-                tuples = tuples.in_order(first=family.window.column)
+            tuples = self.tuples.take(self.tuples.of_operator(number))
+            if isinstance(operator, DeltaOperator):  # which numbers tuples of one time by the column that it follows
+                tuples = tuples.in_order(first=operator.window.column)
             self._views[number] = tuples, LeafIndex(tuples.key, tuples.time)
         return self._views[number]
 

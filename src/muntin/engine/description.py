@@ -34,7 +34,7 @@ def description(plan: Plan) -> Description:
         "types": {name: str(kind) for name, kind in sorted(plan.types.items())},
         "aggregates": [_aggregate(output.name, output.bound) for output in plan.outputs],
         "partials": [[digest(kept(partial)) for partial in each.partials] for each in plan.layout.leaf_sets],
-        "tuples": list(plan.layout.tuples.names) if plan.layout.whole and plan.layout.tuples is not None else [],
+        "tuples": list(plan.layout.tuples.names) if plan.layout.keeps_tuples and plan.layout.tuples is not None else [],
         "applied": applied,
     }
     return own | {feature.name: described for feature in plan.features if (described := feature.described())}
@@ -57,7 +57,7 @@ def _window(window: Window) -> dict[str, object]:
 
 def _aggregate(name: str, bound: Bound) -> dict[str, object]:
     keeps = [digest(kept(partial)) for partial in bound.partials]
-    keeps += [] if bound.whole is None else [of_tuples(column) for column in bound.whole.inputs]
+    keeps += [] if bound.holistic is None else [of_tuples(column) for column in bound.holistic.inputs]
     columns = [column for column in dict.fromkeys(bound.inputs) if not column.startswith(PREFIX)]
     return {"name": name, "written": bound.written, "columns": columns, "keeps": keeps}
 

@@ -21,7 +21,7 @@ from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.host import NO_HOST, Host
 from muntin.engine.metrics import Metric
 from muntin.panes.table import PaneTable
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from muntin.partials.strata import Strata
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ShardFeature:
         """What one task has sent, before anything else sees it."""
         return table
 
-    def late(self, late: BoolArray, times: Int64Array, closed: Marks, of_tuples: bool) -> BoolArray:
+    def late(self, late: BoolArray, times: Int64Array, closed: Watermarks, of_tuples: bool) -> BoolArray:
         """Which of the late panes or tuples this shard counts."""
         return late
 

@@ -25,7 +25,7 @@ def fingerprint(plan: Plan) -> str:
         sorted((name, str(kind)) for name, kind in plan.types.items()),
         layout,
     )
-    if plan.layout.whole and plan.layout.tuples is not None:
+    if plan.layout.keeps_tuples and plan.layout.tuples is not None:
         parts += (plan.layout.tuples.names,)
     for feature in plan.features:
         parts += feature.identity()

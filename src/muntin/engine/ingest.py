@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, run_starts
-from muntin.engine.operators.operator import Arrival, TupleFamily
+from muntin.engine.operators.operator import Arrival, TupleOperator
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import waiting, without_closed_of_part
 from muntin.panes.table import Leaves, PaneTable, compacted, merge
 from muntin.panes.tuples import Tuples
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Ingested:
     """All that are in no chunk yet, those that do not wait any more among them."""
     is_fresh: BoolArray | None = None
     """Which of them have just arrived."""
-    settled_at: Int64Array | None = None
+    finalized_at: Int64Array | None = None
     """Which of them are finalized with this batch, in order."""
 
     @cached_property
@@ -40,13 +40,13 @@ class Ingested:
         return None if self.tuples is None or self.is_fresh is None else self.tuples.take(self.is_fresh)
 
     @cached_property
-    def settled(self) -> Tuples | None:
+    def finalized(self) -> Tuples | None:
         """The tuples that are finalized with this batch, in order."""
-        return None if self.tuples is None or self.settled_at is None else self.tuples.take(self.settled_at)
+        return None if self.tuples is None or self.finalized_at is None else self.tuples.take(self.finalized_at)
 
 
 def ingest(
-    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Marks, now: Marks
+    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Watermarks, now: Watermarks
 ) -> Ingested | None:
     """Add what arrived to the table before; None if there is nothing at all."""
     present = [table for table in (before, arrived) if table is not None]
@@ -56,20 +56,22 @@ def ingest(
     if table.tuples is None:
         return Ingested(table, arrived, (), 0, None)
     is_fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
-    settled = (table.tuples.time >= closed.settled) & (table.tuples.time < now.settled) & plan.settles
-    settled_at = np.flatnonzero(settled)
-    settled_at = settled_at[table.tuples.take(settled_at).order()]
-    arrival = Arrival(table.tuples, is_fresh, table.tuples.take(settled_at), settled_at, closed.watermark)
+    finalized = (table.tuples.time >= closed.finalized) & (table.tuples.time < now.finalized) & plan.needs_order
+    finalized_at = np.flatnonzero(finalized)
+    finalized_at = finalized_at[table.tuples.take(finalized_at).order()]
+    arrival = Arrival(table.tuples, is_fresh, table.tuples.take(finalized_at), finalized_at, closed.watermark)
     tuples, made, invalid_rows = table.tuples, [], 0
     for index, operator in enumerate(plan.operators):
-        absorbed = operator.absorb(plan.layout, table, arrival) if isinstance(operator, TupleFamily) else None
-        if absorbed is not None:
-            made.append(absorbed.table)
-            if absorbed.bad is not None:
-                invalid_rows += len(absorbed.bad)
-                tuples = tuples.without(index, settled_at[absorbed.bad]) if plan.whole else tuples
+        leaves_made = (
+            operator.ingest_tuples(plan.layout, table, arrival) if isinstance(operator, TupleOperator) else None
+        )
+        if leaves_made is not None:
+            made.append(leaves_made.table)
+            if leaves_made.bad is not None:
+                invalid_rows += len(leaves_made.bad)
+                tuples = tuples.without(index, finalized_at[leaves_made.bad]) if plan.keeps_tuples else tuples
     table = replace(table, tuples=tuples)
-    if plan.writes_through and not now.waits and not plan.settles:
+    if plan.writes_through and not now.waits and not plan.needs_order:
         # All of them are fresh, and leave in order: they are sorted once for all who need that.
         order = tuples.order()
         tuples, is_fresh = tuples.take(order), is_fresh[order]
@@ -82,16 +84,16 @@ def ingest(
         invalid_rows=invalid_rows,
         tuples=tuples,
         is_fresh=is_fresh,
-        settled_at=settled_at,
+        finalized_at=finalized_at,
     )
 
 
-def additions(plan: Plan, ingested: Ingested, left: PaneTable, now: Marks) -> PaneTable | None:
+def additions(plan: Plan, ingested: Ingested, left: PaneTable, now: Watermarks) -> PaneTable | None:
     """What has to be written: what is new and among what is `left`, as some window needs it."""
     new = [] if ingested.arrived is None else [ingested.arrived]
     for made in ingested.made:
         kept = [
-            _still_there(leaves, still) if operator.settles else np.ones(len(leaves), dtype=bool)
+            _still_there(leaves, still) if operator.needs_order else np.ones(len(leaves), dtype=bool)
             for operator in plan.operators
             for leaves, still in zip(operator.own(made), operator.own(left), strict=True)
         ]

@@ -1,4 +1,4 @@
-"""From windows and aggregates to families and their leaf sets."""
+"""From windows and aggregates to operators and their leaf sets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
-from muntin.engine.operators.delta import DeltaFamily, delta_registers
-from muntin.engine.operators.operator import Family, Output
-from muntin.engine.operators.ordered import OrderedFamily
+from muntin.engine.operators.delta import DeltaOperator, delta_registers
+from muntin.engine.operators.operator import Output, WindowOperator
+from muntin.engine.operators.ordered import OrderedOperator
 from muntin.engine.operators.partials import TimeSpan
-from muntin.engine.operators.session import SessionFamily
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.session import SessionOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.panes.table import Layout, LeafSet, key_schema
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT, membership_type
 from muntin.partials.custom import CustomPartial, OptionalPartial
@@ -31,52 +31,54 @@ def lay_out(
     applied: Sequence[str] | None = None,
     sampled: Sequence[str] | None = None,
     weighed: bool = False,
-    later: Collection[str] = (),
-) -> tuple[Layout, tuple[Family, ...]]:
-    """Every window in the family of its kind, and every family behind the leaf sets of those before it.
+    lazy: Collection[str] = (),
+) -> tuple[Layout, tuple[WindowOperator, ...]]:
+    """Every window in the operator of its kind, and every operator behind the leaf sets of those before it.
 
     `applied` are the columns that a function of whole windows gets, if there is one; `sampled` those that samples have,
     if there are samples. Tuples that are `weighed` stand for others, which were shed. The aggregates `later` are only
     computed for the windows that they are asked of.
     """
-    families: list[Family] = []
+    operators: list[WindowOperator] = []
     numbered = list(enumerate(windows))
 
     def place() -> int:
-        return sum(len(family.leaf_sets) for family in families)
+        return sum(len(operator.leaf_sets) for operator in operators)
 
     panes = [each for each in numbered if isinstance(each[1], PaneWindow)]
     if panes:
-        families.append(TimeFamily(tuple(panes), place(), *_over_panes(aggregates, place(), later)))
+        operators.append(TimeOperator(tuple(panes), place(), *_over_panes(aggregates, place(), lazy)))
     for each in numbered:
         if isinstance(each[1], SessionWindow):
             leaf_sets, outputs = _over_tuples(aggregates, place(), session=True)
-            families.append(SessionFamily((each,), place(), leaf_sets, outputs))
+            operators.append(SessionOperator((each,), place(), leaf_sets, outputs))
     ordered = [each for each in numbered if not isinstance(each[1], PaneWindow | SessionWindow | DeltaWindow)]
     if ordered:
-        families.append(OrderedFamily(tuple(ordered), place(), *_over_tuples(aggregates, place())))
+        operators.append(OrderedOperator(tuple(ordered), place(), *_over_tuples(aggregates, place())))
     for each in numbered:
         if isinstance(each[1], DeltaWindow):
             registers = delta_registers(types[each[1].column])
-            families.append(DeltaFamily((each,), place(), *_over_tuples(aggregates, place(), registers)))
-    needed = [bound for bound in aggregates.values() if bound.whole is not None]
+            operators.append(DeltaOperator((each,), place(), *_over_tuples(aggregates, place(), registers)))
+    needed = [bound for bound in aggregates.values() if bound.holistic is not None]
     whole = applied is not None or sampled is not None or bool(needed)
     columns = None
     if whole or len(panes) < len(windows):
-        over_tuples = [bound for bound in aggregates.values() if len(panes) < len(windows) or bound.whole is not None]
+        over_tuples = [
+            bound for bound in aggregates.values() if len(panes) < len(windows) or bound.holistic is not None
+        ]
         read = [column for bound in over_tuples for column in bound.inputs]
         read += [window.column for window in windows if isinstance(window, DeltaWindow)]
         read += [*(applied or []), *(sampled or [])]
         read += [WEIGHT] if weighed else []
         fields = [pa.field(column, types[column]) for column in dict.fromkeys(read)]
-        columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(families)))] if whole else fields)
-    leaf_sets = tuple(leaf_set for family in families for leaf_set in family.leaf_sets)
+        columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(operators)))] if whole else fields)
+    leaf_sets = tuple(leaf_set for operator in operators for leaf_set in operator.leaf_sets)
     layout = Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns, whole)
-    return layout, tuple(families)
+    return layout, tuple(operators)
 
 
 def _over_panes(
-    aggregates: Mapping[str, Bound], first: int, later: Collection[str]
+    aggregates: Mapping[str, Bound], first: int, lazy: Collection[str]
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
     """Share the built-in partials between aggregates; give every custom one leaves of its own.
 
@@ -88,8 +90,8 @@ def _over_panes(
         for partial in bound.partials:
             if isinstance(partial, CustomPartial):
                 own.append(partial)
-            elif partial not in shared[partial.of_shed]:
-                shared[partial.of_shed].append(partial)
+            elif partial not in shared[partial.of_incomplete]:
+                shared[partial.of_incomplete].append(partial)
     common = [LeafSet(tuple(partials)) for partials in shared.values() if partials]
     leaf_sets = (*common, *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
     where = {partial: (at, fields) for at, each in enumerate(common, first) for partial, fields in each.parts()}
@@ -102,7 +104,7 @@ def _over_panes(
                 next_own += 1
             else:
                 slots.append(where[partial])
-        outputs.append(Output(name, bound, tuple(slots), later=name in later))
+        outputs.append(Output(name, bound, tuple(slots), lazy=name in lazy))
     return leaf_sets, tuple(outputs)
 
 

@@ -194,7 +194,7 @@ class PaneStage:
         return next((kept for kept in choices if kept is not None), None)
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
-        """The columns of tuples that are kept; as yet every family counts them all."""
+        """The columns of tuples that are kept; as yet every operator counts them all."""
         if MEMBERSHIP not in schema.names:
             return batch.select(schema.names)
         everyone = np.full(batch.num_rows, (1 << len(self._plan.operators)) - 1, dtype=np.uint64)
@@ -206,15 +206,15 @@ class PaneStage:
 
     def _over_time(self, rows: Rows, codes: Int64Array, panes: Panes) -> list[Leaves]:
         """The leaves over panes of time."""
-        family = self._plan.over_time
-        assert family is not None
+        operator = self._plan.over_time
+        assert operator is not None
         leaves: list[Leaves] = []
-        for leaf_set in family.leaf_sets:
+        for leaf_set in operator.leaf_sets:
             if leaf_set.custom is not None:
                 leaves.append(self._custom_leaves(leaf_set, rows, codes))
                 continue
-            if leaf_set.of_shed:
-                leaves.append(self._shed_leaves(leaf_set, rows, panes))
+            if leaf_set.of_incomplete:
+                leaves.append(self._incomplete_leaves(leaf_set, rows, panes))
                 continue
             state = leaf_set.lift(rows)
             present = panes.pairs.present(state[0])
@@ -222,7 +222,7 @@ class PaneStage:
             leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
         return leaves
 
-    def _shed_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
+    def _incomplete_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
         """Those of groups of which tuples were shed: the others are not looked at."""
         if rows.strata is None:
             return leaf_set.empty()

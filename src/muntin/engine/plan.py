@@ -25,13 +25,13 @@ from muntin.engine.hidden import SIZE, is_hidden
 from muntin.engine.host import NO_HOST, Host
 from muntin.engine.layout import lay_out
 from muntin.engine.metrics import ENGINE_METRICS, Metric
-from muntin.engine.operators.operator import NEVER_MORE, Family, Output, TupleFamily
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.operator import NEVER_MORE, Output, TupleOperator, WindowOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.engine.schema import Schema
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from muntin.windows import DeltaWindow, Window
 
 MOST_CHUNKS = 256
@@ -147,7 +147,7 @@ class Draft:
 class Plan:
     schema: Schema
     layout: Layout
-    operators: tuple[Family, ...]
+    operators: tuple[WindowOperator, ...]
     """The windows by what they are answered from; those over panes of time come first."""
     features: tuple[Feature, ...]
     """What the query does beyond exact windows, the outermost first."""
@@ -245,7 +245,7 @@ class Plan:
         """What makes the innermost link of the chain of answers."""
         if self.function is not None:
             return self.function.link
-        return Exact if self.whole else FromPartials
+        return Exact if self.keeps_tuples else FromPartials
 
     def job_results(self, payload: Any) -> Iterator[pa.RecordBatch]:
         """The results of a job that one of the features handed out."""
@@ -268,29 +268,29 @@ class Plan:
         return tuple({metric.name: metric for metric in declared}.values())
 
     @property
-    def over_time(self) -> TimeFamily | None:
+    def over_time(self) -> TimeOperator | None:
         """The operator of the windows over panes of time, if there are such."""
         first = self.operators[0]
-        return first if isinstance(first, TimeFamily) else None
+        return first if isinstance(first, TimeOperator) else None
 
     @property
-    def over_tuples(self) -> tuple[TupleFamily, ...]:
-        return tuple(operator for operator in self.operators if isinstance(operator, TupleFamily))
+    def over_tuples(self) -> tuple[TupleOperator, ...]:
+        return tuple(operator for operator in self.operators if isinstance(operator, TupleOperator))
 
     @property
-    def settles(self) -> bool:
+    def needs_order(self) -> bool:
         """Whether tuples wait in the state until their order is final."""
-        return any(operator.settles for operator in self.operators)
+        return any(operator.needs_order for operator in self.operators)
 
     @property
-    def whole(self) -> bool:
+    def keeps_tuples(self) -> bool:
         """Whether tuples go to the window stage for answers that read them, or for a sample of them."""
-        return self.layout.whole
+        return self.layout.keeps_tuples
 
     @property
     def keeps_chunks(self) -> bool:
         """Whether some answer may need all tuples of a window."""
-        return self.function is not None or any(output.bound.whole is not None for output in self.outputs)
+        return self.function is not None or any(output.bound.holistic is not None for output in self.outputs)
 
     @cached_property
     def chunk_length(self) -> int | None:
@@ -304,15 +304,15 @@ class Plan:
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
-    def complete_until(self, marks: Marks) -> int:
+    def complete_until(self, marks: Watermarks) -> int:
         """Up to where tuples are in chunks."""
         in_memory = not self.writes_through or marks.waits
-        if not in_memory and not self.settles:
+        if not in_memory and not self.needs_order:
             return NEVER_MORE  # no tuple waits in memory for others
         length = self.chunk_length
         if length is None or not in_memory:
-            return marks.settled
-        return (marks.settled - self.grid.offset) // length * length + self.grid.offset
+            return marks.finalized
+        return (marks.finalized - self.grid.offset) // length * length + self.grid.offset
 
     @property
     def grid(self) -> PaneGrid:

@@ -13,18 +13,18 @@ from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.panes.table import PaneTable
 from muntin.panes.tuples import Tuples
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
-LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Marks, bool], BoolArray]
+LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Watermarks, bool], BoolArray]
 
 
-def without_closed(table: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
+def without_closed(table: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
     """The table without what no window needs that has not closed."""
     kept = [mask for operator in plan.operators for mask in operator.open(operator.own(table), operator.mark(marks))]
     return table.filter(kept, _waiting(table, plan, marks))
 
 
-def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTable:
+def without_closed_of_part(part: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
     """A part of a table without what no window needs, as far as the part can tell.
 
     Which settled tuples are needed goes by their number from the end, and that the whole table knows.
@@ -32,22 +32,24 @@ def without_closed_of_part(part: PaneTable, plan: Plan, marks: Marks) -> PaneTab
     kept: list[BoolArray] = []
     for operator in plan.operators:
         own = operator.own(part)
-        kept += [np.ones(len(each), bool) for each in own] if operator.settles else operator.open(own, marks.watermark)
+        kept += (
+            [np.ones(len(each), bool) for each in own] if operator.needs_order else operator.open(own, marks.watermark)
+        )
     return part.filter(kept, _waiting(part, plan, marks))
 
 
-def _waiting(table: PaneTable, plan: Plan, marks: Marks) -> BoolArray | None:
+def _waiting(table: PaneTable, plan: Plan, marks: Watermarks) -> BoolArray | None:
     return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
 
 
-def waiting(times: Int64Array, plan: Plan, marks: Marks) -> BoolArray:
+def waiting(times: Int64Array, plan: Plan, marks: Watermarks) -> BoolArray:
     """Which tuples are not finalized, or finalized and not in a complete chunk."""
-    if plan.whole:
+    if plan.keeps_tuples:
         return times >= plan.complete_until(marks)
-    return (times >= marks.settled) & plan.settles
+    return (times >= marks.finalized) & plan.needs_order
 
 
-def _with_operators(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
+def _with_operators(tuples: Tuples, plan: Plan, marks: Watermarks) -> Tuples:
     """Tuples that have just arrived, marked for the operators that they are not too late for."""
     for index, operator in enumerate(plan.operators):
         late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in operator.windows]))
@@ -56,7 +58,7 @@ def _with_operators(tuples: Tuples, plan: Plan, marks: Marks) -> Tuples:
     return tuples
 
 
-def open_rows(table: PaneTable, plan: Plan, marks: Marks, counted: LateRows) -> tuple[PaneTable, int]:
+def open_rows(table: PaneTable, plan: Plan, marks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
     """What has arrived without what came too late for all of its windows, and how many tuples that was.
 
     `counted` says which late panes or tuples this shard counts.
@@ -67,7 +69,7 @@ def open_rows(table: PaneTable, plan: Plan, marks: Marks, counted: LateRows) -> 
     if table.tuples is not None:
         late = marks.too_late(table.tuples.time, plan.own_windows)
         late_rows = int(counted(late, table.tuples.time, marks, True).sum())
-        if plan.whole:
+        if plan.keeps_tuples:
             table = replace(table, tuples=_with_operators(table.tuples, plan, marks))
         table = table.only(tuples=~late)
     operator = plan.over_time

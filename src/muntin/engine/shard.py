@@ -24,7 +24,7 @@ from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
 from muntin.engine.store import Change, Header, ShardStore, TableStore
 from muntin.panes.table import compacted
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 EVERYTHING = NEVER_MORE
 """The watermark of a table: all windows close."""
@@ -63,21 +63,21 @@ class Shard:
         self._prune(batch)
         self._commit(batch)
 
-    def _restored(self, arrived: Arrived, closed: Marks, watermark: int) -> ShardBatch:
+    def _restored(self, arrived: Arrived, closed: Watermarks, watermark: int) -> ShardBatch:
         """What the batch before has left, and what has arrived since."""
         watermark = max(watermark, closed.watermark)
-        settled = max(watermark, closed.settled)
+        finalized = max(watermark, closed.finalized)
         if self.plan.delay is not None:  # every task reports to every shard, so that all finalize alike
-            settled = max(settled, arrived.latest - self.plan.delay)
+            finalized = max(finalized, arrived.latest - self.plan.delay)
         policies = (policy for part in self.features.values() if (policy := part.chunk_policy) is not None)
         batch = ShardBatch(
             plan=self.plan,
             shard=self.shard,
             header=self.store.header,
             closed=closed,
-            now=Marks(watermark, settled),
+            now=Watermarks(watermark, finalized),
             metrics=self.metrics,
-            chunks=self.store.chunks(settled, next(policies, None)),
+            chunks=self.store.chunks(finalized, next(policies, None)),
             values=self.store.values,
             notes=self.store.notes(),
             before=self.store.table(),
@@ -116,7 +116,7 @@ class Shard:
         table, link = batch.ingested.table, chain(self.plan, batch.tuples, self.features.values(), batch)
         for operator, after, until in batch.closing:
             reader = operator.reader(table)
-            for closing in reader.closing(after, until, self.plan.whole):
+            for closing in reader.closing(after, until, self.plan.keeps_tuples):
                 for combined in reader.combined(closing):
                     for answered in link.answer(closed_windows(operator, combined)):
                         yield Results(rendered(self.plan.schema, table, answered), answered.windows)
@@ -195,7 +195,7 @@ def shard_tuples(batch: ShardBatch) -> ShardTuples:
         plan.operators,
         ingested.table,
         ingested.tuples,
-        batch.now.settled,
+        batch.now.finalized,
         batch.chunks,
     )
 

@@ -25,7 +25,7 @@ from muntin.engine.pruning import without_closed, without_closed_of_part
 from muntin.engine.state import MemoryState, StateBackend, StateValues
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 Entry = TypeVar("Entry")
 
@@ -53,7 +53,7 @@ class Header:
     """A new random name for every commit: a copy with another version is a copy of something else."""
     watermark: int
     """Up to where windows have closed, in microseconds."""
-    settled: int
+    finalized: int
     """Up to where tuples have been settled, where windows need their final order."""
     next_segment: int = 0
     segments: tuple[Segment, ...] = ()
@@ -68,12 +68,13 @@ class Header:
     """What features keep here, by names of their own."""
 
     @property
-    def marks(self) -> Marks:
-        return Marks(self.watermark, self.settled, self.waits)
+    def marks(self) -> Watermarks:
+        return Watermarks(self.watermark, self.finalized, self.waits)
 
     def encode(self) -> bytes:
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "parts"}
         segments, chunks = ([asdict(each) for each in listed] for listed in (self.segments, self.chunks))
+        content["settled"] = content.pop("finalized")  # as the format has called it from the beginning
         return packed.pack_header({**content, "segments": segments, "chunks": chunks, **self.parts})
 
     @classmethod
@@ -84,11 +85,12 @@ class Header:
         totals = content.pop("totals")
         if "bad_rows" in totals:  # as they were called before
             totals["invalid_rows"] = totals.pop("bad_rows")
+        content["finalized"] = content.pop("settled")
         own = {name: content.pop(name) for name in _HEADER_FIELDS if name in content}
         return cls(segments=segments, chunks=chunks, totals=totals, **own, parts=content)
 
 
-_HEADER_FIELDS = ("fingerprint", "shards", "version", "watermark", "settled", "next_segment", "waits", "described")
+_HEADER_FIELDS = ("fingerprint", "shards", "version", "watermark", "finalized", "next_segment", "waits", "described")
 
 
 class HotCache:
@@ -160,7 +162,7 @@ class ShardStore(Protocol):
 
     def table(self) -> PaneTable | None: ...
 
-    def chunks(self, settled: int, policy: ChunkPolicy | None) -> ChunkStore: ...
+    def chunks(self, finalized: int, policy: ChunkPolicy | None) -> ChunkStore: ...
 
     def notes(self) -> Mapping[str, Any]: ...
 
@@ -174,7 +176,7 @@ class Change:
     table: PaneTable | None
     """All that is kept: the table before, with what was added and without what closed."""
     added: PaneTable | None
-    marks: Marks
+    marks: Watermarks
     counters: Mapping[str, int] = field(default_factory=dict)
     chunks: tuple[Chunk, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
@@ -191,15 +193,15 @@ class TableStore:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.values = StateValues(MemoryState(), "", 0)
-        self.header = Header("", len(plan.shards), version="", watermark=ALWAYS, settled=ALWAYS)
+        self.header = Header("", len(plan.shards), version="", watermark=ALWAYS, finalized=ALWAYS)
         self.cache_hit = False
 
     def table(self) -> PaneTable | None:
         return None
 
-    def chunks(self, settled: int, policy: ChunkPolicy | None) -> ChunkStore:
+    def chunks(self, finalized: int, policy: ChunkPolicy | None) -> ChunkStore:
         """All tuples are in memory anyway."""
-        return ChunkStore(self._plan.layout, _stretches(self._plan), self.values, {}, (), settled)
+        return ChunkStore(self._plan.layout, _stretches(self._plan), self.values, {}, (), finalized)
 
     def notes(self) -> Mapping[str, Any]:
         return {}
@@ -226,7 +228,7 @@ class PaneStore:
         self.header = self._read_header()
         self.cache_hit = False
 
-    def chunks(self, settled: int, policy: ChunkPolicy | None = None) -> ChunkStore:
+    def chunks(self, finalized: int, policy: ChunkPolicy | None = None) -> ChunkStore:
         """The chunks, for a batch with which tuples are finalized up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
         return ChunkStore(
@@ -235,7 +237,7 @@ class PaneStore:
             self.values,
             resident,
             self.header.chunks,
-            settled,
+            finalized,
             len(self._plan.shards),
             policy,
         )
@@ -260,7 +262,7 @@ class PaneStore:
             self.header,
             version=uuid.uuid4().hex,
             watermark=marks.watermark,
-            settled=marks.settled,
+            finalized=marks.finalized,
             waits=marks.waits,
             totals={**self.header.totals, **_sums(self.header.totals, change.counters)},
             chunks=change.chunks,
@@ -291,7 +293,7 @@ class PaneStore:
         stored = self._backend.read_header()
         shards = len(self._plan.shards)
         if stored is None:
-            return Header(self._plan.fingerprint, shards, version="", watermark=0, settled=0)
+            return Header(self._plan.fingerprint, shards, version="", watermark=0, finalized=0)
         header = Header.decode(stored)
         if header.shards != shards:
             raise other_shards(header.shards, shards)
@@ -362,7 +364,7 @@ class PaneStore:
             self._delete(segment)
         return replace(header, segments=())
 
-    def _open_part(self, segments: tuple[Segment, ...], marks: Marks) -> PaneTable | None:
+    def _open_part(self, segments: tuple[Segment, ...], marks: Watermarks) -> PaneTable | None:
         part = self._merged(segments)
         return None if part is None else without_closed_of_part(part, self._plan, marks)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import expand
-from muntin.holistic.contents import Held
-from muntin.holistic.function import Whole, lists
+from muntin.holistic.contents import WindowContents
+from muntin.holistic.function import HolisticFunction, lists
 
 
 @dataclass(frozen=True)
-class Collected(Whole):
-    def compute(self, contents: Held) -> pa.Array:
+class Collected(HolisticFunction):
+    def compute(self, contents: WindowContents) -> pa.Array:
         selected = contents.chosen(self.column, self.where)
         positions, _ = expand(selected.begin, selected.sizes)
         return lists(np.append(0, np.cumsum(selected.sizes)), selected.column.take(pa.array(positions)))

@@ -17,7 +17,7 @@ from muntin.tree.wavelet import WaveletMatrix
 
 
 @dataclass
-class Held:
+class WindowContents:
     """Windows of one model over tuples sorted by (key, time). Window i contains the tuples `[begin[i], end[i])`.
 
     A window never spans two keys. Windows sorted by their begin are sorted by their end as well.
@@ -80,7 +80,7 @@ class Chosen:
     weights: Float64Array | None = None
 
     @classmethod
-    def of(cls, windows: Held, column: pa.Array, kept: BoolArray | None) -> Chosen:
+    def of(cls, windows: WindowContents, column: pa.Array, kept: BoolArray | None) -> Chosen:
         weights = windows.weights
         if kept is None or all_true(kept):
             return cls(windows.tuples.key, column, windows.begin, windows.end, windows.one_per_key, weights)

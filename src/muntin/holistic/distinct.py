@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
-from muntin.holistic.contents import Chosen, Held
-from muntin.holistic.function import Whole
+from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.function import HolisticFunction
 from muntin.tree.wavelet import WaveletMatrix
 
 
 @dataclass(frozen=True)
-class DistinctCount(Whole):
+class DistinctCount(HolisticFunction):
     others: tuple[str, ...] = ()
     """The other columns, where combinations of several columns are counted."""
 
@@ -27,7 +27,7 @@ class DistinctCount(Whole):
     def columns(self) -> tuple[str, ...]:
         return (self.column, *self.others)
 
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         selected = (
             contents.chosen_together(self.columns, self.where)
             if self.others

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array, expand, positions_in_runs, run_numbers, run_starts, stable_order
-from muntin.holistic.contents import Chosen, Held
-from muntin.holistic.function import Whole, lists, spread
+from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.function import HolisticFunction, lists, spread
 from muntin.holistic.weighted import slabs
 
 _NONE: Int64Array = np.zeros(0, dtype=np.int64)
@@ -35,22 +35,22 @@ class Frequencies:
 
 
 @dataclass(frozen=True)
-class Mode(Whole):
-    of_weighted: ClassVar[bool] = True
+class Mode(HolisticFunction):
+    takes_weights: ClassVar[bool] = True
 
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         selected = contents.chosen(self.column, self.where)
         frequencies = most_frequent(selected, 1)
         return spread(selected.column.take(pa.array(frequencies.tuple)), frequencies.window, len(selected.sizes))
 
 
 @dataclass(frozen=True)
-class TopK(Whole):
+class TopK(HolisticFunction):
     k: int
 
-    of_weighted: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
 
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         selected = contents.chosen(self.column, self.where)
         frequencies = most_frequent(selected, self.k)
         items = selected.column.take(pa.array(frequencies.tuple))

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 
 
 @dataclass(frozen=True)
-class Whole(ABC):
+class HolisticFunction(ABC):
     """A holistic aggregate. It answers many windows at once and shares work between overlapping ones."""
 
     column: str
     where: str | None
     """The boolean column of the filter, or None if all tuples count."""
 
-    of_weighted: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     """Whether it can answer from weighted tuples, which represent shed ones."""
 
     @property
@@ -34,7 +34,7 @@ class Whole(ABC):
         return self.columns if self.where is None else (*self.columns, self.where)
 
     @abstractmethod
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         """One answer per window."""
 
 

@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Array, Float64Array, Int64Array, all_true, any_true
-from muntin.holistic.contents import Chosen, Held
-from muntin.holistic.function import Whole, lists, spread
+from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.function import HolisticFunction, lists, spread
 from muntin.holistic.weighted import slabs
 
 
 @dataclass(frozen=True)
-class Quantiles(Whole):
+class Quantiles(HolisticFunction):
     """Quantile p of n ordered values is at position (n - 1)·p, interpolated linearly between neighbours."""
 
     probabilities: tuple[float, ...]
     as_list: bool
 
-    of_weighted: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
 
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         return self.repeated(contents, None)
 
-    def repeated(self, contents: Held, times: Int64Array | None) -> pa.Array:
+    def repeated(self, contents: WindowContents, times: Int64Array | None) -> pa.Array:
         """The quantiles if every tuple of a window occurs `times` times, as in a join; None means once."""
         selected = contents.chosen(self.column, self.where)
         windows = np.flatnonzero(selected.sizes if times is None else selected.sizes * times)

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def explanation(join: Join, prepared: Prepared) -> str:
     query = prepared.query
     plan = query.plan(shards=[0])
-    family = plan.over_time
-    assert family is not None, "a join goes by time"
+    operator = plan.over_time
+    assert operator is not None, "a join goes by time"
     kind = "streams" if query.source.streaming else "tables"
     slowest = max((side.delay or 0) for side in join.sides)
-    panes = join.window.longest // family.grid.length
+    panes = join.window.longest // operator.grid.length
     lines = [
         f"Muntin: join of two {kind} on {', '.join(map(repr, query.by))}, within {join.window.title}; time is "
         f"{shown(join.left.time.read)!r} on the left and {shown(join.right.time.read)!r} on the right",
         "",
-        *over_time(family, slowest),
+        *over_time(operator, slowest),
         f"  {join.window.title}: {panes:,} pane{'s' * (panes != 1)} per window, {join.window.extent_formula}",
         "",
         "Workers: keyed; both sides of a key are in one shard, in the same panes and chunks. Keys that are null match "
@@ -59,7 +59,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
             f"further behind counts for both; {late_rows(query)}"
         )
     found = volume.warnings(plan.windows)
-    found += state_warnings(family, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
+    found += state_warnings(operator, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
     return "\n".join([*lines, *([""] if found else []), *found])
 
 

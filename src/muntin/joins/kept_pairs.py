@@ -138,13 +138,13 @@ class KeptPairs:
         """The sum over the tuples of each group."""
         return sums(self.sides[side].group, of_tuples, len(self.keys[0]))
 
-    def estimates(self, measure: int, by_chance: bool) -> dict[str, Float64Array]:
+    def estimates(self, measure: int, is_uniform: bool) -> dict[str, Float64Array]:
         """The estimates for all pairs, in the fields that `Scaled` reads."""
         count, mean, squares, *_ = self.moments[measure]
         received = self.received
         pairs = received["left"] * received["right"]
         # If tuples are counted before shedding, the number of pairs is known: only the share that counts is uncertain.
-        share = np.zeros(len(count)) if by_chance else count / np.maximum(pairs, 1)
+        share = np.zeros(len(count)) if is_uniform else count / np.maximum(pairs, 1)
         fields = dict.fromkeys((*FIELDS, *OF_SQUARES), np.zeros(len(count)))
         fields |= {"count": count, "mean": mean, "squares": squares}
         fewest = np.full(len(count), np.inf)
@@ -183,7 +183,7 @@ class KeptPairs:
             shed |= side_shed
         positions, sizes = np.flatnonzero(shed), size.astype(np.int64)
         quality = WindowEstimates(positions, EXACT, np.zeros(len(positions)), policy.confidence, pairs, sizes)
-        return quality, Asked(effective_size, size, policy.by_chance, policy.confidence)
+        return quality, Asked(effective_size, size, policy.is_uniform, policy.confidence)
 
     def _spread(self, side: Which) -> Float64Array:
         """The factor of the squares of each tuple. NaN for a single drawn tuple, which gives no variance."""
@@ -216,7 +216,7 @@ def _moments(group: Int64Array, count: int, weight: Float64Array, x: Float64Arra
 
 def interval_of(scaled: Scaled, estimates: Estimates, asked: Asked) -> Interval:
     """The answers over all pairs, with the bounds of the true values."""
-    if scaled.kind == "count" and asked.by_chance:
+    if scaled.kind == "count" and asked.is_uniform:
         return _sum_of_ones(estimates, asked)
     interval = scaled.interval(pa.nulls(len(asked.kept)), estimates, asked)
     assert interval is not None, "there are estimates"

@@ -31,9 +31,9 @@ from muntin.aggregates.decomposable import (
 from muntin.aggregates.holistic import CollectAggregate
 from muntin.arrays import Int64Array, State
 from muntin.expressions import shown
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import TopK
-from muntin.holistic.function import Whole, spread
+from muntin.holistic.function import HolisticFunction, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.joins.names import MARKS
 from muntin.partials.partial import Count
@@ -67,9 +67,9 @@ def how(aggregate: Aggregate) -> str:
 def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, time: pa.DataType) -> Bound:
     """The aggregate over pairs, from the tuples of one side that `where` marks, repeated once per partner."""
     inner = aggregate.bind(types, where, time)
-    if inner.whole is not None:
-        repeated = Repeated(inner.whole.column, inner.whole.where, inner.whole, partners)
-        return replace(inner, whole=repeated, aggregate=None)
+    if inner.holistic is not None:
+        repeated = Repeated(inner.holistic.column, inner.holistic.where, inner.holistic, partners)
+        return replace(inner, holistic=repeated, aggregate=None)
     lower = partial(_lowered(aggregate, inner.result), inner.lower)
     partials = (*inner.partials, Count(partners, None))
     return Bound(partials, inner.result, lower, aggregate=Multiplied(aggregate.as_bound, partners), where=where)
@@ -167,25 +167,29 @@ def _product(numbers: pa.Array, times: Int64Array, what: str) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class Repeated(Whole):
+class Repeated(HolisticFunction):
     """A holistic aggregate over a column of one side, each tuple repeated once per partner."""
 
-    inner: Whole
+    inner: HolisticFunction
     partners: str
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (*self.inner.inputs, self.partners)
 
-    def compute(self, contents: Held) -> pa.Array:
+    def compute(self, contents: WindowContents) -> pa.Array:
         times = contents.matching((), self.partners)
         if isinstance(self.inner, Quantiles):
             return self.inner.repeated(contents, times)
         windows = np.flatnonzero(times)
         if len(windows) == len(times):
             return self._times(self.inner.compute(contents), times)
-        with_partners = Held(contents.tuples, contents.begin[windows], contents.end[windows], contents.one_per_key)
-        empty = Held(contents.tuples, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), contents.one_per_key)
+        with_partners = WindowContents(
+            contents.tuples, contents.begin[windows], contents.end[windows], contents.one_per_key
+        )
+        empty = WindowContents(
+            contents.tuples, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), contents.one_per_key
+        )
         answers = pa.concat_arrays(
             [self._times(self.inner.compute(with_partners), times[windows]), self.inner.compute(empty)]
         )

@@ -106,7 +106,7 @@ class PairsScaledBack:
         asked, shed_groups = asked.take(shed), groups[shed]
         of_measures = {}
         for number, measure in enumerate(measures(self.plan)):
-            of_all = self.pairs.estimates(number, self.shedding.by_chance)
+            of_all = self.pairs.estimates(number, self.shedding.is_uniform)
             of_measures[measure] = {name: column[shed_groups] for name, column in of_all.items()}
         for output in self.plan.outputs:
             name, how = output.name, self._scaled[output.name]

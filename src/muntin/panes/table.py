@@ -36,9 +36,9 @@ class LeafSet:
     """Whether the leaves of a key are replaced together: of several tables, the last one with the key counts."""
 
     @property
-    def of_shed(self) -> bool:
+    def of_incomplete(self) -> bool:
         """Whether its leaves are strata from which tuples were shed."""
-        return self.partials[0].of_shed
+        return self.partials[0].of_incomplete
 
     @property
     def custom(self) -> CustomPartial | None:
@@ -93,7 +93,7 @@ class Layout:
     leaf_sets: tuple[LeafSet, ...]
     tuples: pa.Schema | None = None
     """The columns of unaggregated tuples; None if the query keeps none. Otherwise every packed table has tuples."""
-    whole: bool = False
+    keeps_tuples: bool = False
     """Whether tuples are kept for holistic aggregates, beyond the time when they are finalized."""
 
     @property

@@ -116,7 +116,7 @@ class Tuples:
         columns = [*self.columns.columns[:index], pa.array(membership).cast(kind), *self.columns.columns[index + 1 :]]
         return Tuples(self.key, self.time, pa.record_batch(columns, schema=self.columns.schema))
 
-    def of_family(self, operator: int) -> BoolArray:
+    def of_operator(self, operator: int) -> BoolArray:
         """Which tuples a window operator counts."""
         return np.asarray(self.membership >> np.uint64(operator) & np.uint64(1) == 1)
 

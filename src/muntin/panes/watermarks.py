@@ -13,7 +13,7 @@ from muntin.windows import TupleWindow, Window
 
 
 @dataclass(frozen=True)
-class Marks:
+class Watermarks:
     """The two watermarks of a shard, in microseconds.
 
     Time windows and sessions close with Spark's watermark, which reflects only the batches before this one. So they
@@ -23,13 +23,13 @@ class Marks:
     """
 
     watermark: int
-    settled: int
+    finalized: int
     """The time up to which tuples are finalized, in event-time order."""
     waits: bool = False
     """Whether tuples wait until their chunk is complete even in a query that samples; set while sampling is paused."""
 
     @classmethod
-    def at(cls, time: int) -> Marks:
+    def at(cls, time: int) -> Watermarks:
         """Both watermarks at one time."""
         return cls(time, time)
 
@@ -41,5 +41,5 @@ class Marks:
         if time_windows:
             late &= last_ends(times, time_windows) <= self.watermark
         if tuple_windows:
-            late &= last_ends(times, tuple_windows) <= self.settled
+            late &= last_ends(times, tuple_windows) <= self.finalized
         return late

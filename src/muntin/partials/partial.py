@@ -31,7 +31,7 @@ class Field:
 class Partial(ABC):
     where: str | None
     """The boolean column that says which tuples count, if not all of them."""
-    of_shed: ClassVar[bool] = False
+    of_incomplete: ClassVar[bool] = False
     """Whether it is kept only where tuples were shed."""
     rounds: ClassVar[bool] = False
     """Whether combining rounds, so that the last bits depend on the order in which panes are combined."""

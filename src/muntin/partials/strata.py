@@ -15,11 +15,11 @@ class Strata:
 
     received: Float64Array
     """The number of tuples received in each group."""
-    by_chance: float | None = None
+    probability: float | None = None
     """The probability with which each tuple was kept, if drawn uniformly, whatever its group; else None."""
 
     def take(self, groups: Int64Array) -> Strata:
-        return Strata(self.received[groups], self.by_chance)
+        return Strata(self.received[groups], self.probability)
 
     def weights(self, groups: Int64Array) -> Float64Array:
         """How many tuples each kept one represents, including itself; `groups` are the groups of the kept tuples.
@@ -27,7 +27,7 @@ class Strata:
         Tuples that were drawn uniformly all represent equally many, because they also represent the groups of which
         none was kept.
         """
-        if self.by_chance is not None:
-            return np.full(len(groups), 1 / self.by_chance)
+        if self.probability is not None:
+            return np.full(len(groups), 1 / self.probability)
         kept = np.bincount(groups, minlength=len(self.received))
         return np.asarray((self.received / np.maximum(kept, 1))[groups])

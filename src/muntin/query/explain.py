@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from muntin.durations import describe
-from muntin.engine.operators.delta import DeltaFamily
-from muntin.engine.operators.operator import Family
-from muntin.engine.operators.ordered import OrderedFamily
-from muntin.engine.operators.session import SessionFamily
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.delta import DeltaOperator
+from muntin.engine.operators.operator import WindowOperator
+from muntin.engine.operators.ordered import OrderedOperator
+from muntin.engine.operators.session import SessionOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.expressions import shown
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
@@ -27,11 +27,11 @@ def explanation(query: Query) -> str:
         f"Muntin: {'stream' if query.source.streaming else 'table'}, windows over {shown(query.time)!r}"
         + (f" per {', '.join(map(repr, query.named_keys))}" if query.by else ", one group"),
     ]
-    for family in plan.operators:
-        lines += ["", *_DESCRIBED[type(family)](family, query)]
-        for _, window in family.windows:
+    for operator in plan.operators:
+        lines += ["", *_DESCRIBED[type(operator)](operator, query)]
+        for _, window in operator.windows:
             context = f"forward-context-{window.forward_context}"
-            lines.append(f"  {window.title}: {_share(window, family)}{context}; {window.extent_formula}")
+            lines.append(f"  {window.title}: {_share(window, operator)}{context}; {window.extent_formula}")
     lines += [
         "",
         "Tree: flat, one array for all keys of a shard, leaves sorted by (key, pane); a window is a range of leaves.",
@@ -85,7 +85,7 @@ def _chunks(query: Query, plan: Plan) -> list[str]:
     names = [shown(name) for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
     length = plan.chunk_length
     stretch = "many tuples" if length is None else describe(length)
-    needed = [output.name for output in plan.outputs if output.bound.whole is not None]
+    needed = [output.name for output in plan.outputs if output.bound.holistic is not None]
     why = "the function that is applied" if plan.function is not None else ", ".join(map(repr, needed))
     return [
         f"Whole windows: {why} needs the tuples themselves. They are kept as chunks of {stretch}, sorted by (key, "
@@ -102,21 +102,21 @@ def compression(query: Query, plan: Plan) -> list[str]:
     return option.explained(plan)
 
 
-def _over_time(family: TimeFamily, query: Query) -> list[str]:
-    return over_time(family, query.watermark or 0)
+def _over_time(operator: TimeOperator, query: Query) -> list[str]:
+    return over_time(operator, query.watermark or 0)
 
 
-def over_time(family: TimeFamily, delay: int) -> list[str]:
+def over_time(operator: TimeOperator, delay: int) -> list[str]:
     """What panes there are, and how many of them a key keeps."""
-    length = family.grid.length
-    widest = max(window.longest for window in family.models)
-    kept, leaf = kept_panes(family, delay), leaf_bytes(family)
+    length = operator.grid.length
+    widest = max(window.longest for window in operator.models)
+    kept, leaf = kept_panes(operator, delay), leaf_bytes(operator)
     lines = [
         f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "
         f"panes of {leaf} bytes, about {describe_size(kept * leaf)}; keys with less data keep less. "
         f"{max(1, (widest // length - 1).bit_length())} levels of the tree answer every window."
     ]
-    if any(leaf_set.per_tuple for leaf_set in family.leaf_sets):
+    if any(leaf_set.per_tuple for leaf_set in operator.leaf_sets):
         lines.append(
             "A custom aggregate that is not commutative also keeps each tuple's lifted state until its last window "
             "has closed; say commutative=True if the order does not matter."
@@ -124,45 +124,45 @@ def over_time(family: TimeFamily, delay: int) -> list[str]:
     return lines
 
 
-def _over_sessions(family: SessionFamily, query: Query) -> list[str]:
+def _over_sessions(operator: SessionOperator, query: Query) -> list[str]:
     what = (
         "each tuple of an open session, as an aggregate needs their order"
-        if family.leaf_set.per_tuple
-        else (f"{leaf_bytes(family)} bytes for each session that is open")
+        if operator.leaf_set.per_tuple
+        else (f"{leaf_bytes(operator)} bytes for each session that is open")
     )
     return [f"Sessions: a key keeps {what}. Tuples go to the window stage as they are."]
 
 
-def _over_settled(family: OrderedFamily, query: Query) -> list[str]:
-    panes = f"panes of {family.pane:,} tuples" if family.pane > 1 else "a leaf for each tuple"
+def _over_settled(operator: OrderedOperator, query: Query) -> list[str]:
+    panes = f"panes of {operator.pane:,} tuples" if operator.pane > 1 else "a leaf for each tuple"
     return [
-        f"Settled tuples, {panes} of {leaf_bytes(family)} bytes: tuples go to the window stage as they are and wait "
+        f"Settled tuples, {panes} of {leaf_bytes(operator)} bytes: tuples go to the window stage as they are and wait "
         "there until they are settled; then their order is final, with equal times in the order of their values. "
         "The last leaf of every key is kept for ever."
     ]
 
 
-def _over_delta(family: DeltaFamily, query: Query) -> list[str]:
+def _over_delta(operator: DeltaOperator, query: Query) -> list[str]:
     return [
-        f"Settled tuples whose {family.window.column!r} has not decreased, a leaf of {leaf_bytes(family)} bytes for "
+        f"Settled tuples whose {operator.window.column!r} has not decreased, a leaf of {leaf_bytes(operator)} bytes for "
         "each; the others are counted as bad rows and set aside. The last leaf of every key is kept for ever."
     ]
 
 
-_DESCRIBED: dict[type[Family], Callable[[Any, Query], list[str]]] = {
-    TimeFamily: _over_time,
-    SessionFamily: _over_sessions,
-    OrderedFamily: _over_settled,
-    DeltaFamily: _over_delta,
+_DESCRIBED: dict[type[WindowOperator], Callable[[Any, Query], list[str]]] = {
+    TimeOperator: _over_time,
+    SessionOperator: _over_sessions,
+    OrderedOperator: _over_settled,
+    DeltaOperator: _over_delta,
 }
 
 
-def _share(window: Window, family: Family) -> str:
+def _share(window: Window, operator: WindowOperator) -> str:
     """How many leaves a window is answered from, where that is known beforehand."""
-    if isinstance(window, PaneWindow) and isinstance(family, TimeFamily):
-        panes = window.longest // family.grid.length
-    elif isinstance(window, CountWindow) and isinstance(family, OrderedFamily):
-        panes = window.size // family.pane
+    if isinstance(window, PaneWindow) and isinstance(operator, TimeOperator):
+        panes = window.longest // operator.grid.length
+    elif isinstance(window, CountWindow) and isinstance(operator, OrderedOperator):
+        panes = window.size // operator.pane
     else:
         return ""
     return f"{panes:,} pane{'s' * (panes != 1)} per window, "

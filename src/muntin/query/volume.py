@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.durations import describe
-from muntin.engine.operators.operator import Family
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.operator import WindowOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.sizes import describe_size
 from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
 
@@ -94,12 +94,12 @@ def _counted(results: int) -> str:
     return f"{results:,} result{'s' * (results != 1)}"
 
 
-def kept_panes(operator: TimeFamily, delay: int) -> int:
+def kept_panes(operator: TimeOperator, delay: int) -> int:
     """The number of panes of a key with rows in all of them."""
     return (max(window.longest for window in operator.models) + delay) // operator.grid.length + 1
 
 
-def leaf_bytes(operator: Family) -> int:
+def leaf_bytes(operator: WindowOperator) -> int:
     return 16 + sum(_width(field.dtype) for field in operator.leaf_sets[0].fields)
 
 
@@ -107,7 +107,7 @@ def _width(dtype: str) -> int:
     return 1 if dtype in ("uint8", "bool", "|b1") else 8
 
 
-def state_warnings(operator: TimeFamily, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
+def state_warnings(operator: TimeOperator, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
     """Warnings about the state in the panes of a key, and about short panes."""
     panes, length = kept_panes(operator, delay), operator.grid.length
     size = panes * leaf_bytes(operator)

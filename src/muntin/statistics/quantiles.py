@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Float64Array, Int64Array
-from muntin.holistic.contents import Chosen, Held
+from muntin.holistic.contents import Chosen, WindowContents
 from muntin.holistic.function import lists, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.holistic.weighted import Slab, slabs
@@ -14,7 +14,7 @@ from muntin.partials import values
 from muntin.statistics.guarantees import distinct, quantile_interval
 
 
-def intervals(function: Quantiles, contents: Held, confidence: float) -> tuple[pa.Array, pa.Array]:
+def intervals(function: Quantiles, contents: WindowContents, confidence: float) -> tuple[pa.Array, pa.Array]:
     """The lower and the upper bound of the quantiles of each window.
 
     They are those of a sample with the effective size of the kept tuples: as many tuples of equal weight as would give

@@ -107,7 +107,7 @@ class PaneWindow(Window):
     def last_ended(self, time: int) -> int:
         """The id of the last window whose end is at or before `time`."""
 
-    def told_id(self, ids: Int64Array) -> Int64Array:
+    def public_id(self, ids: Int64Array) -> Int64Array:
         """The ids that results report."""
         return ids
 

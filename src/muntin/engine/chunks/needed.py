@@ -9,12 +9,12 @@ import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, run_starts
 from muntin.engine.chunks.store import Chunk, ChunkStore
-from muntin.engine.operators.operator import NEVER_MORE, Family, TupleFamily
+from muntin.engine.operators.operator import NEVER_MORE, TupleOperator, WindowOperator
 from muntin.engine.operators.partials import FIRST_TIME, ROW_COUNT_FIELD
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.time import TimeOperator
 from muntin.panes.grid import last_ends
 from muntin.panes.table import Layout, PaneTable, merged_keys
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 USELESS_TUPLES = 1 << 16
 """Fewer than this are not worth writing chunks anew."""
@@ -23,18 +23,18 @@ USELESS_TUPLES = 1 << 16
 class NeededTuples:
     """Windows over time need tuples by their time alone; the others, by key, those from their first leaf on."""
 
-    def __init__(self, layout: Layout, operators: Sequence[Family], table: PaneTable, now: Marks) -> None:
+    def __init__(self, layout: Layout, operators: Sequence[WindowOperator], table: PaneTable, now: Watermarks) -> None:
         """`table` is without the leaves that no window needs."""
         self._layout = layout
-        self._models = [window for each in operators if isinstance(each, TimeFamily) for window in each.models]
+        self._models = [window for each in operators if isinstance(each, TimeOperator) for window in each.models]
         self._table = table
         self._watermark = now.watermark
         self._from = np.full(table.keys.num_rows, NEVER_MORE, dtype=np.int64)
         self.by_key = 0
         """How many tuples some key needs."""
-        for family in operators:
-            if isinstance(family, TupleFamily):
-                (leaves,) = family.own(table)
+        for operator in operators:
+            if isinstance(operator, TupleOperator):
+                (leaves,) = operator.own(table)
                 starts = run_starts(leaves.key)
                 np.minimum.at(self._from, leaves.key[starts], leaves.state[FIRST_TIME][starts])
                 self.by_key += int(leaves.state[ROW_COUNT_FIELD].sum())

@@ -106,7 +106,7 @@ class ChunkStore:
         values: StateValues,
         resident: dict[str, bytes],
         chunks: Sequence[Chunk],
-        settled: int,
+        finalized: int,
         shards: int = 1,
         policy: ChunkPolicy | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ class ChunkStore:
         self._policy = policy or AsTheyAre()
         self._limit = self._policy.limit
         self._bundles = Bundles(values, ((chunk.name, chunk.place) for chunk in chunks), self._limit)
-        self._settled = settled
+        self._settled = finalized
         self.shards = shards
         """How many shards the query has."""
         self.holds = True

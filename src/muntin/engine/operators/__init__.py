@@ -1,6 +1,6 @@
 """Families of windows: what each kind of window model keeps of the tuples, and how windows are answered from it.
 
-| family | its windows | its leaves |
+| operator | its windows | its leaves |
 | --- | --- | --- |
 | `time` | tumbling, sliding, cumulative | one per (key, pane of event time) |
 | `session` | session | one per session that is open |

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Array, BoolArray, Int64Array, positions_in_runs, run_starts, running_max, search
-from muntin.engine.operators.operator import Absorbed, Answers, Arrival, Closing, TupleFamily
+from muntin.engine.operators.operator import Answers, Arrival, Closing, OperatorLeaves, TupleOperator
 from muntin.engine.operators.ordered import Numbered
 from muntin.engine.operators.partials import Registers
 from muntin.panes.table import Layout, Leaves, PaneTable
@@ -48,8 +48,8 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class DeltaFamily(TupleFamily):
-    settles = True
+class DeltaOperator(TupleOperator):
+    needs_order = True
 
     @property
     def window(self) -> DeltaWindow:
@@ -57,24 +57,24 @@ class DeltaFamily(TupleFamily):
         assert isinstance(window, DeltaWindow)
         return window
 
-    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
-        if not len(arrival.settled):
+    def ingest_tuples(self, layout: Layout, table: PaneTable, arrival: Arrival) -> OperatorLeaves | None:
+        if not len(arrival.finalized):
             return None
         before = Numbered(self.own(table)[0])
-        good, deltas = self._good(arrival.settled, before)
-        tuples = arrival.settled.take(good)
-        is_bad = np.ones(len(arrival.settled), dtype=bool)
+        good, deltas = self._good(arrival.finalized, before)
+        tuples = arrival.finalized.take(good)
+        is_bad = np.ones(len(arrival.finalized), dtype=bool)
         is_bad[good] = False
         bad = np.flatnonzero(is_bad)
         if not len(tuples):
-            return Absorbed(self.table_of(layout, table, self.leaf_set.empty(), {}), bad)
+            return OperatorLeaves(self.table_of(layout, table, self.leaf_set.empty(), {}), bad)
         run = _runs(tuples.key, before)
         rows = Rows(tuples.columns, tuples.time, None, len(tuples))
         state = self.leaf_set.lift(rows)[:_DELTA] + self._registers(deltas, run, before)
         number = positions_in_runs(run.begin, len(tuples))
         number += np.repeat(run.before(before.behind, 0), run.end - run.begin)
         leaves = Leaves(tuples.key, number, state)
-        return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries), bad)
+        return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries), bad)
 
     def _good(self, tuples: Tuples, before: Numbered) -> tuple[Int64Array, Array]:
         """The tuples whose δ is there and has not decreased, in the order of time and δ; and their δ."""

@@ -16,7 +16,7 @@ from muntin.arrays import BoolArray, Int64Array, Runs, State
 from muntin.engine.operators.parts import Parts
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 from muntin.partials.values import of_type
 from muntin.tree import FlatTree
 from muntin.windows import Window
@@ -36,7 +36,7 @@ class Output:
     slots: tuple[tuple[int, slice], ...]
     optional: bool = False
     """Whether the first field of its slot says if any tuple counts."""
-    later: bool = False
+    lazy: bool = False
     """Whether it is hidden, and only computed for windows that it is asked of, where those are over panes of time."""
 
 
@@ -70,7 +70,7 @@ class Answers:
         return Answers(model, window, key, start, end, partial, from_end, tuples)
 
 
-class Later:
+class LazyAggregates:
     """What is said of windows only when somebody asks: of these, nothing is left to be said."""
 
     def lowered(self) -> dict[str, pa.Array]:
@@ -87,10 +87,10 @@ class Later:
 
 
 @dataclass(frozen=True)
-class LaterOfSome(Later):
+class LazyOfSome(LazyAggregates):
     """The same for some of the windows."""
 
-    of_all: Later
+    of_all: LazyAggregates
     windows: Int64Array
 
     def lowered(self) -> dict[str, pa.Array]:
@@ -123,7 +123,7 @@ class Combined:
 
     answers: Answers
     values: Mapping[str, pa.Array]
-    later: Later
+    lazy: LazyAggregates
 
 
 class Share(Protocol):
@@ -150,7 +150,7 @@ class WindowReader(Protocol):
 
 
 @dataclass(frozen=True)
-class Family(ABC):
+class WindowOperator(ABC):
     """Some of a query's windows and what they are answered from. It holds no data: those are in the pane table."""
 
     windows: tuple[tuple[int, Window], ...]
@@ -163,7 +163,7 @@ class Family(ABC):
     share: Share | None = None
     """Which of the windows it answers, where several workers share them and its windows do not say it themselves."""
 
-    settles = False
+    needs_order = False
     """Whether it needs tuples in their final order: they wait, as they are, until they are settled."""
 
     @cached_property
@@ -175,9 +175,9 @@ class Family(ABC):
         """Its leaves."""
         return table.leaves[self.first_set : self.first_set + len(self.leaf_sets)]
 
-    def mark(self, marks: Marks) -> int:
+    def mark(self, marks: Watermarks) -> int:
         """The mark that its windows close with."""
-        return marks.settled if self.settles else marks.watermark
+        return marks.finalized if self.needs_order else marks.watermark
 
     @abstractmethod
     def reader(self, table: PaneTable) -> WindowReader:
@@ -185,7 +185,7 @@ class Family(ABC):
 
     @abstractmethod
     def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
-        """The leaves `[begin, end)` that each window is answered from, in every set of the family."""
+        """The leaves `[begin, end)` that each window is answered from, in every set of the operator."""
 
     @abstractmethod
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
@@ -204,17 +204,17 @@ class Arrival:
     """Those that wait and those that have just arrived, in any order."""
     fresh: BoolArray
     """Which of them have just arrived. Some may be too late for some of the windows."""
-    settled: Tuples
+    finalized: Tuples
     """Those that are settled with this batch, in order: no other tuple will come between them or before them."""
-    settled_at: Int64Array
+    finalized_at: Int64Array
     """Where each of the settled ones is among all."""
     closed: int
     """The watermark of the batch before."""
 
 
 @dataclass(frozen=True)
-class Absorbed:
-    """What a family made of tuples."""
+class OperatorLeaves:
+    """What a operator made of tuples."""
 
     table: PaneTable
     bad: Int64Array | None = None
@@ -222,15 +222,15 @@ class Absorbed:
 
 
 @dataclass(frozen=True)
-class TupleFamily(Family):
-    """A family that makes its leaves, of one set, from tuples; every aggregate is in that set."""
+class TupleOperator(WindowOperator):
+    """A operator that makes its leaves, of one set, from tuples; every aggregate is in that set."""
 
     @property
     def leaf_set(self) -> LeafSet:
         return self.leaf_sets[0]
 
     @abstractmethod
-    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def ingest_tuples(self, layout: Layout, table: PaneTable, arrival: Arrival) -> OperatorLeaves | None:
         """The leaves that tuples add to the table; None if there are none."""
 
     def table_of(
@@ -261,7 +261,7 @@ class TupleFamily(Family):
 class TupleReader:
     """The windows of a tuple operator over one table: each is a range of leaves."""
 
-    operator: TupleFamily
+    operator: TupleOperator
     table: PaneTable
 
     def closing(self, after: int, until: int, numbered: bool) -> Iterator[Closing]:
@@ -282,13 +282,13 @@ class TupleReader:
         for first in range(0, len(order), MOST_ANSWERS):
             positions = order[first : first + MOST_ANSWERS]
             parts = {} if tree is None else used.by_field(tree.ranges(begin[positions], end[positions]))
-            yield Combined(answers.take(positions), self._lowered(parts, len(positions)), Later())
+            yield Combined(answers.take(positions), self._lowered(parts, len(positions)), LazyAggregates())
 
     def _lowered(self, parts: Mapping[int, State], count: int) -> dict[str, pa.Array]:
         """The decomposable aggregates; `parts` are the states of partials, by where their fields begin in the set."""
         values = {}
         for output in self.operator.outputs:
-            if output.bound.whole is not None:
+            if output.bound.holistic is not None:
                 continue
             states, filled = [parts[fields.start] for _, fields in output.slots], None
             if output.optional:

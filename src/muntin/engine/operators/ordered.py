@@ -17,7 +17,7 @@ import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_numbers, run_starts, search
 from muntin.engine.operators.leaf_index import LeafIndex
-from muntin.engine.operators.operator import MOST_ANSWERS, Absorbed, Answers, Arrival, Closing, TupleFamily
+from muntin.engine.operators.operator import MOST_ANSWERS, Answers, Arrival, Closing, OperatorLeaves, TupleOperator
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
@@ -84,8 +84,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class OrderedFamily(TupleFamily):
-    settles = True
+class OrderedOperator(TupleOperator):
+    needs_order = True
 
     @cached_property
     def pane(self) -> int:
@@ -101,19 +101,19 @@ class OrderedFamily(TupleFamily):
         waits = [w.max_wait for _, w in self.windows if isinstance(w, CountWindow) and w.max_wait is not None]
         return min(waits, default=None)
 
-    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
-        tuples = arrival.settled
+    def ingest_tuples(self, layout: Layout, table: PaneTable, arrival: Arrival) -> OperatorLeaves | None:
+        tuples = arrival.finalized
         if not len(tuples):
             return None
         start = self._leaf_of_each(tuples, Numbered(self.own(table)[0]))
         if self.pane == 1:
             rows = Rows(tuples.columns, tuples.time, None, len(tuples))
             leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
-            return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries))
+            return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
         rows = Rows(tuples.columns, tuples.time, run_numbers(first, len(tuples)), len(first))
         leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
-        return Absorbed(self.table_of(layout, table, leaves, rows.dictionaries))
+        return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
 
     def _leaf_of_each(self, tuples: Tuples, before: Numbered) -> Int64Array:
         """The number of the first tuple of the leaf that each newly settled tuple goes to."""

@@ -1,4 +1,4 @@
-"""What families keep of tuples beside the aggregates."""
+"""What operators keep of tuples beside the aggregates."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class TimeSpan(Partial):
 
 
 ROW_COUNT_FIELD, FIRST_TIME, LAST_TIME = range(3)
-"""The fields that every leaf of a tuple family begins with: the row count and the time span."""
+"""The fields that every leaf of a tuple operator begins with: the row count and the time span."""
 
 
 @dataclass(frozen=True)
 class Registers(Partial):
-    """What a family notes beside each tuple, for itself. It is never combined: every tuple has a leaf of its own."""
+    """What a operator notes beside each tuple, for itself. It is never combined: every tuple has a leaf of its own."""
 
     dtypes: tuple[str, ...]
 

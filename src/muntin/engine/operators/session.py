@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, Runs, run_numbers, run_starts, running_max
-from muntin.engine.operators.operator import Absorbed, Answers, Arrival, Closing, TupleFamily
+from muntin.engine.operators.operator import Answers, Arrival, Closing, OperatorLeaves, TupleOperator
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
 from muntin.panes.table import Layout, Leaves, PaneTable, arranged, merge
 from muntin.partials.rows import Rows
@@ -21,7 +21,7 @@ from muntin.windows import SessionWindow
 
 
 @dataclass(frozen=True)
-class SessionFamily(TupleFamily):
+class SessionOperator(TupleOperator):
     """Where an aggregate needs the order of the tuples, every tuple of an open session keeps a leaf of its own."""
 
     @property
@@ -30,7 +30,7 @@ class SessionFamily(TupleFamily):
         assert isinstance(window, SessionWindow)
         return window.gap
 
-    def absorb(self, layout: Layout, table: PaneTable, arrival: Arrival) -> Absorbed | None:
+    def ingest_tuples(self, layout: Layout, table: PaneTable, arrival: Arrival) -> OperatorLeaves | None:
         tuples = arrival.tuples.take(arrival.fresh & (arrival.tuples.time + self.gap > arrival.closed))
         if not len(tuples):
             return None
@@ -50,7 +50,7 @@ class SessionFamily(TupleFamily):
         before = self.table_of(layout, table, old.take(touched[old.key]), dict(table.dictionaries))
         both = merge(layout, [before, added])
         joined = self._joined(self.own(both)[0])
-        return Absorbed(self.table_of(layout, table, joined, dict(both.dictionaries)))
+        return OperatorLeaves(self.table_of(layout, table, joined, dict(both.dictionaries)))
 
     def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)

@@ -17,9 +17,9 @@ from muntin.engine.operators.operator import (
     Answers,
     Closing,
     Combined,
-    Family,
-    Later,
+    LazyAggregates,
     Output,
+    WindowOperator,
     lowered,
 )
 from muntin.engine.operators.parts import Parts
@@ -46,7 +46,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class TimeFamily(Family):
+class TimeOperator(WindowOperator):
     """Its leaves come from the pane stage: one per (key, pane), and for each custom aggregate a set of its own."""
 
     @cached_property
@@ -63,8 +63,8 @@ class TimeFamily(Family):
         at_once = self._asked(False, ())
         return {False: at_once, True: self._asked(True, at_once.slots)}
 
-    def _asked(self, later: bool, known: Collection[Slot]) -> Asked:
-        outputs = tuple(each for each in self.outputs if each.bound.whole is None and each.later == later)
+    def _asked(self, lazy: bool, known: Collection[Slot]) -> Asked:
+        outputs = tuple(each for each in self.outputs if each.bound.holistic is None and each.lazy == lazy)
         needed = {(number, fields.start) for output in outputs for number, fields in output.slots}
         slots = needed.difference(known)
         parts = (
@@ -74,9 +74,9 @@ class TimeFamily(Family):
         return Asked(outputs, tuple(parts), frozenset(slots), frozenset(needed - slots))
 
     @cached_property
-    def shed_set(self) -> int | None:
+    def incomplete_set(self) -> int | None:
         """Which of its leaf sets is that of strata of which tuples were shed, if there is one."""
-        return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_shed), None)
+        return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_incomplete), None)
 
     def reader(self, table: PaneTable) -> TimeReader:
         return TimeReader(self, table)
@@ -96,8 +96,8 @@ class TimeFamily(Family):
 class TimeReader:
     """The windows of a time operator over one pane table, in window order. What was looked up stays at hand."""
 
-    def __init__(self, operator: TimeFamily, table: PaneTable) -> None:
-        self._family = operator
+    def __init__(self, operator: TimeOperator, table: PaneTable) -> None:
+        self._operator = operator
         self._table = table
         self._leaves = operator.own(table)
         self._panes = self._leaves[0]
@@ -109,18 +109,18 @@ class TimeReader:
             yield from map(Closing, self._closing(after, until))
 
     def combined(self, closing: Closing) -> Iterator[Combined]:
-        leaves = CombinedLeaves(self, self._family, self._table, closing.answers)
+        leaves = CombinedLeaves(self, self._operator, self._table, closing.answers)
         yield Combined(closing.answers, leaves.at_once(), leaves)
 
     def _closing(self, after: int, until: int) -> Iterator[Answers]:
         """The windows whose end is in `(after, until]`: time is halved until each part has few enough of them."""
         if after >= until:
             return
-        ids = [_ids(window, after, until) for window in self._family.models]
+        ids = [_ids(window, after, until) for window in self._operator.models]
         if len(ids) == 1 and ids[0][0] == ids[0][1]:
-            yield from self._only(self._family.models[0], ids[0][0])
+            yield from self._only(self._operator.models[0], ids[0][0])
             return
-        new = [new_windows(self._panes, *each) for each in zip(self._family.models, ids, strict=True)]
+        new = [new_windows(self._panes, *each) for each in zip(self._operator.models, ids, strict=True)]
         count = sum(int(counts.sum()) for _, counts in new)
         if count > MOST_ANSWERS:
             first, last = self._reach
@@ -139,7 +139,7 @@ class TimeReader:
         times = self._panes.time
         bounds = np.array([times.min(), times.max()])
         ends = []
-        for window in self._family.models:
+        for window in self._operator.models:
             # Where a bound falls between windows the neighbour's end is a safe, slightly wider reach.
             ends += [
                 window.end(int(window.first_containing(bounds)[0])),
@@ -150,42 +150,42 @@ class TimeReader:
     def _only(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
         """Those of a single window, as mostly where time goes on: all keys that it holds, in order."""
         ids = np.array([window_id])
-        index, start, end = self._family.windows[0][0], window.start(ids), window.end(ids)
+        index, start, end = self._operator.windows[0][0], window.start(ids), window.end(ids)
         key = self._index(0).keys_between(int(start[0]), int(end[0]))
         if len(key):
-            told_id = window.told_id(ids)
-            of_keys = (each.repeat(len(key)) for each in (np.array([index]), told_id, start, end))
-            model, told_id, start, end = of_keys
-            yield Answers(model, told_id, key, start, end, alone=len(key) > 1)
+            public_id = window.public_id(ids)
+            of_keys = (each.repeat(len(key)) for each in (np.array([index]), public_id, start, end))
+            model, public_id, start, end = of_keys
+            yield Answers(model, public_id, key, start, end, alone=len(key) > 1)
 
     def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
         """All windows that the leaves bring to their keys, model by model."""
         parts = []
-        indices = (index for index, _ in self._family.windows)
-        for index, window, (first, count) in zip(indices, self._family.models, new, strict=True):
+        indices = (index for index, _ in self._operator.windows)
+        for index, window, (first, count) in zip(indices, self._operator.models, new, strict=True):
             ids, leaf = expand(first, count)
             key = self._panes.key[leaf]
-            parts.append((np.full(len(ids), index), window.told_id(ids), key, window.start(ids), window.end(ids)))
+            parts.append((np.full(len(ids), index), window.public_id(ids), key, window.start(ids), window.end(ids)))
         model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
         held = Answers(model, window_id, key, start, end)
         return held.take(np.lexsort((held.key, held.start, held.end)))
 
-    def states(self, number: int, later: bool, held: LeafRanges) -> dict[int, State]:
+    def states(self, number: int, lazy: bool, held: LeafRanges) -> dict[int, State]:
         """The combination of each range of the leaves of one set, of the partials that are asked for, by their fields.
 
         Every range has a leaf.
         """
-        parts, leaves = self._family.asked[later].parts[number], self._leaves[number]
+        parts, leaves = self._operator.asked[lazy].parts[number], self._leaves[number]
         if not len(held.begin):
             return {}
         runs = held.runs
         if runs.size <= len(leaves):  # a tree is for windows that share leaves
             return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
-        if (number, later) not in self._trees:
-            panes = max(window.longest for window in self._family.models) // self._family.grid.length
+        if (number, lazy) not in self._trees:
+            panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
-            self._trees[number, later] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
-        return parts.by_field(self._trees[number, later].ranges(held.begin, held.end))
+            self._trees[number, lazy] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
+        return parts.by_field(self._trees[number, lazy].ranges(held.begin, held.end))
 
     def held(self, number: int, answers: Answers) -> LeafRanges:
         """The leaves of windows in one set."""
@@ -200,12 +200,12 @@ class TimeReader:
         return self._indexes[number]
 
 
-class CombinedLeaves(Later):
+class CombinedLeaves(LazyAggregates):
     """What the leaves of some windows come to. What was combined, or looked up, stays at hand."""
 
-    def __init__(self, source: TimeReader, family: TimeFamily, table: PaneTable, answers: Answers) -> None:
+    def __init__(self, source: TimeReader, operator: TimeOperator, table: PaneTable, answers: Answers) -> None:
         self._source = source
-        self._family = family
+        self._operator = operator
         self._table = table
         self._answers = answers
         self._ranges: dict[int, LeafRanges] = {}
@@ -213,18 +213,18 @@ class CombinedLeaves(Later):
 
     def at_once(self) -> dict[str, pa.Array]:
         """What is always asked for."""
-        return self._lowered(later=False)
+        return self._lowered(lazy=False)
 
     def lowered(self) -> dict[str, pa.Array]:
-        return self._lowered(later=True)
+        return self._lowered(lazy=True)
 
-    def _lowered(self, later: bool) -> dict[str, pa.Array]:
-        first = self._family.first_set
-        asked = self._family.asked[later]
+    def _lowered(self, lazy: bool) -> dict[str, pa.Array]:
+        first = self._operator.first_set
+        asked = self._operator.asked[lazy]
         for number, parts in enumerate(asked.parts):
             if parts:
                 held = self._held(number)
-                combined = self._source.states(number, later, held)
+                combined = self._source.states(number, lazy, held)
                 self._states.update({(first + number, start): state for start, state in combined.items()})
         values = {}
         for output in asked.outputs:
@@ -234,12 +234,12 @@ class CombinedLeaves(Later):
         return values
 
     def shed(self) -> Int64Array:
-        assert self._family.shed_set is not None
-        held = self._held(self._family.shed_set)
+        assert self._operator.incomplete_set is not None
+        held = self._held(self._operator.incomplete_set)
         return np.arange(len(self._answers.key)) if held.at is None else held.at
 
     def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
-        first, asked = self._family.first_set, self._family.asked[True]
+        first, asked = self._operator.first_set, self._operator.asked[True]
         found = {slot: tuple(column.take(chosen) for column in self._states[slot]) for slot in asked.known}
         for number, parts in enumerate(asked.parts):
             if parts:

@@ -121,10 +121,10 @@ class DriftMeter:
 
     def finish(self, watermark: int) -> None:
         """No more answers: windows that have closed by the watermark without any have no groups."""
-        family = self.plan.over_time
-        if family is None:
+        operator = self.plan.over_time
+        if operator is None:
             return
-        for (model, _), window in zip(family.windows, family.models, strict=True):
+        for (model, _), window in zip(operator.windows, operator.models, strict=True):
             before, last = self.last.get(model), window.last_ended(watermark)
             if before is not None and last > before.window:
                 rows = int(before.rows.sum())

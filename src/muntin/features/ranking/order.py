@@ -71,7 +71,7 @@ def is_rounded(plan: Plan, top: Top) -> bool:
     """Whether groups are compared by a value that was added up, rather than one of the data."""
     (bound,) = (output.bound for output in plan.outputs if output.name == top.by)
     if plan.schema.is_estimated:  # estimates are added up, too, but for extremes
-        return not any(isinstance(partial, Least) for partial in bound.partials) and bound.whole is None
+        return not any(isinstance(partial, Least) for partial in bound.partials) and bound.holistic is None
     return any(partial.rounds for partial in bound.partials)
 
 

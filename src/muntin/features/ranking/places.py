@@ -76,7 +76,7 @@ def _bound(side: pa.Array, point: Int64Array, certain: BoolArray, descending: bo
 def _count_before(window: Int64Array, tie: Int64Array, marks: Int64Array, targets: Int64Array) -> Int64Array:
     """For each row, how many rows of its window have a mark before the row's target; where equal, the keys decide.
 
-    Marks and targets are put in one order, and marks counted along it.
+    Watermarks and targets are put in one order, and marks counted along it.
     """
     count = len(window)
     is_mark = np.repeat([1, 0], count)  # a row's own mark, where it equals the target, is not before it

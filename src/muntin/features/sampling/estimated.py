@@ -20,9 +20,9 @@ from muntin.aggregates.custom import estimated
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.expressions import shown
 from muntin.features.sampling.policy import Approximation
-from muntin.holistic.contents import Chosen, Held
+from muntin.holistic.contents import Chosen, WindowContents
 from muntin.holistic.frequent import most_frequent
-from muntin.holistic.function import Whole, lists
+from muntin.holistic.function import HolisticFunction, lists
 from muntin.holistic.quantiles import Quantiles
 from muntin.partials.custom import as_numpy
 from muntin.statistics import estimators
@@ -40,7 +40,7 @@ Statistics: TypeAlias = Mapping[str, Float64Array]
 class Seen:
     """Windows, and their samples."""
 
-    held: Held
+    held: WindowContents
     """Their samples."""
     sampled: Int64Array
     """How many tuples are in the sample."""
@@ -104,33 +104,35 @@ class Estimator(ABC):
 
 
 @dataclass(frozen=True)
-class OfWhole(Estimator):
+class OfHolistic(Estimator):
     """The estimator of a holistic aggregate, which asks the aggregate itself."""
 
-    whole: Whole
+    holistic: HolisticFunction
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.whole.inputs
+        return self.holistic.inputs
 
 
 @dataclass(frozen=True)
-class QuantileEstimator(OfWhole):
+class QuantileEstimator(OfHolistic):
     """The error is that of the rank; the interval is between two values of the sample, whatever the distribution."""
 
     def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        assert isinstance(self.whole, Quantiles)
-        chosen = seen.held.chosen(self.whole.column, self.whole.where)
+        assert isinstance(self.holistic, Quantiles)
+        chosen = seen.held.chosen(self.holistic.column, self.holistic.where)
         size = statistics[COUNT].astype(np.int64)
-        several = self.whole.probabilities
+        several = self.holistic.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
         n = chosen.as_good_as
         error = reduce(np.maximum, (rank_error(n, size, each, confidence, seen.allowed) for each in several))
         if chosen.weights is not None:
-            return Estimate(self.whole.compute(seen.held), error, *intervals(self.whole, seen.held, seen.confidence))
+            return Estimate(
+                self.holistic.compute(seen.held), error, *intervals(self.holistic, seen.held, seen.confidence)
+            )
         sides = [_order_interval(chosen, size, each, confidence) for each in several]
-        answers = self.whole.compute(seen.held)
-        if not self.whole.as_list:
+        answers = self.holistic.compute(seen.held)
+        if not self.holistic.as_list:
             return Estimate(answers, error, *(pa.array(side, from_pandas=True) for side in sides[0]))
         low, high = (pa.array(np.column_stack(side).ravel(), from_pandas=True) for side in zip(*sides, strict=True))
         offsets = np.arange(len(size) + 1) * len(several)
@@ -143,16 +145,16 @@ class QuantileEstimator(OfWhole):
     def foreseen(
         self, sampled: Int64Array, size: Int64Array, statistics: Statistics, policy: Approximation
     ) -> Float64Array:
-        assert isinstance(self.whole, Quantiles)
+        assert isinstance(self.holistic, Quantiles)
         counting = statistics[COUNT].astype(np.int64)
-        confidence = 1 - (1 - policy.confidence) / len(self.whole.probabilities)
+        confidence = 1 - (1 - policy.confidence) / len(self.holistic.probabilities)
         most = np.minimum(sampled, counting)
-        several = self.whole.probabilities
+        several = self.holistic.probabilities
         return reduce(np.maximum, (rank_error(most, counting, each, confidence, policy.error) for each in several))
 
     def least(self, policy: Approximation) -> int:
-        assert isinstance(self.whole, Quantiles)
-        several = self.whole.probabilities
+        assert isinstance(self.holistic, Quantiles)
+        several = self.holistic.probabilities
         confidence = 1 - (1 - policy.confidence) / len(several)
         return max(tuples_needed(each, policy.error, confidence) for each in several)
 
@@ -190,19 +192,19 @@ def _order_interval(
 
 
 @dataclass(frozen=True)
-class FrequencyEstimator(OfWhole):
+class FrequencyEstimator(OfHolistic):
     """The most frequent values. The error: by what share of the window a better one may have been missed."""
 
     k: int
     as_list: bool
 
     def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        chosen = seen.held.chosen(self.whole.column, self.whole.where)
+        chosen = seen.held.chosen(self.holistic.column, self.holistic.where)
         size = statistics[COUNT]
         most = most_frequent(chosen, self.k + 1)
         error = missed_share(chosen, most, chosen.sizes >= size, self.k, self.as_list, seen.confidence)
         if not self.as_list:
-            return Estimate(self.whole.compute(seen.held), error)
+            return Estimate(self.holistic.compute(seen.held), error)
         told = places(most) < self.k
         window = most.window[told]
         counts = np.rint(most.count[told] * (size / np.maximum(chosen.total, 1))[window]).astype(np.int64)
@@ -218,7 +220,7 @@ class FrequencyEstimator(OfWhole):
 
 
 @dataclass(frozen=True)
-class DistinctEstimator(OfWhole):
+class DistinctEstimator(OfHolistic):
     """From the k values with the smallest priorities: how close together those are tells how many there are."""
 
     distinct: ClassVar[bool] = True

@@ -19,7 +19,7 @@ def explained(policy: Approximation, plan: Plan) -> list[str]:
             "says incremental."
         ]
     names = ", ".join(map(repr, sampling.estimators))
-    if sampling.hopeless:
+    if sampling.infeasible:
         least = max(estimator.least(policy) for estimator in sampling.estimators.values())
         return [
             f"Approximation: none. An error of {policy.error:g} with a confidence of {policy.confidence:g} takes "

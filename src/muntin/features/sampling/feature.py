@@ -76,11 +76,11 @@ class SampledShard(ShardFeature):
         self._falls_back = bool(parts.get("falls_back", True))
         self._pause = Pause.decode(**parts.get("pause", {}))
         batch.chunks.holds = not self._sampling.specs or self._falls_back
-        now = batch.now.settled
+        now = batch.now.finalized
         if self._pause.is_first and (groups := crowd(self._plan, self._sampling, batch.arrived)):
             self._pause = self._pause.from_the_start(now, groups)
         self._is_paused = self._pause.is_on(now)
-        waits = self._is_paused and bool(self._sampling.specs) and not self._plan.settles
+        waits = self._is_paused and bool(self._sampling.specs) and not self._plan.needs_order
         batch.now = replace(batch.now, waits=waits)
 
     def ingested(self, batch: ShardBatch) -> None:
@@ -88,15 +88,15 @@ class SampledShard(ShardFeature):
         ingested = batch.ingested
         assert ingested is not None
         if batch.now.waits and batch.arrived is not None and batch.arrived.tuples is not None:
-            self._pause = self._pause.blind_to(batch.arrived.tuples.time)
+            self._pause = self._pause.with_unsampled(batch.arrived.tuples.time)
         before = self._restored(batch)
         # In a table all windows close at once. The budget is divided by what was open before.
         open_at = batch.closed if batch.now.watermark >= NEVER_MORE else batch.now
         self._store = SampleStore(self._plan, self._sampling, self._index, ingested.table, before, open_at, self._pause)
         if self._sampling.specs and not batch.now.waits:
-            fresh, settled = ingested.fresh, ingested.settled
-            if fresh is not None and settled is not None:
-                self._store.take_in(fresh, settled, batch.header.totals.get("rows", 0), self._is_paused)
+            fresh, finalized = ingested.fresh, ingested.finalized
+            if fresh is not None and finalized is not None:
+                self._store.take_in(fresh, finalized, batch.header.totals.get("rows", 0), self._is_paused)
 
     def _restored(self, batch: ShardBatch) -> ShardSamples:
         """The samples of the batch before."""
@@ -120,7 +120,7 @@ class SampledShard(ShardFeature):
         if counted.exact or counted.approximate:
             self._falls_back = counted.read > 0
         self._pause = self._pause.after(
-            batch.now.settled, counted.helped, counted.failed, counted.hopeful, counted.closed, counted.looked_at
+            batch.now.finalized, counted.helped, counted.failed, counted.feasible, counted.closed, counted.looked_at
         )
 
     def prune(self, batch: ShardBatch) -> None:
@@ -159,7 +159,7 @@ class SampledShard(ShardFeature):
 
         Where all windows are answered exactly, all their tuples are in memory, too.
         """
-        if batch.left is None or self._sampling.hopeless or batch.now.waits:
+        if batch.left is None or self._sampling.infeasible or batch.now.waits:
             return True
         return self._sampling.holds_groups(batch.left.keys.num_rows, int(batch.left.keys.nbytes))
 

@@ -32,13 +32,13 @@ WHILE_SIZES_SAY_SO = 1 << 62
 
 
 @dataclass(frozen=True)
-class Contents:
+class WindowSizes:
     """What windows hold, on average."""
 
     tuples: float = 0.0
     groups: float = 0.0
 
-    def is_smaller_than(self, other: Contents) -> bool:
+    def is_smaller_than(self, other: WindowSizes) -> bool:
         return self.tuples < SMALLER * other.tuples or self.groups < SMALLER * other.groups
 
 
@@ -51,7 +51,7 @@ class Pause:
     until: int | None = None
     blind: int | None = None
     """The latest time of a tuple that came in a pause and was not sampled: windows over it have no sample."""
-    looked_at: Contents = field(default_factory=Contents)
+    looked_at: WindowSizes = field(default_factory=WindowSizes)
     """What windows held when sizes were last looked at."""
     overlooked: int = 0
     """Batches in a row since then in which windows closed."""
@@ -59,7 +59,7 @@ class Pause:
     @classmethod
     def decode(cls, looked_at: Mapping[str, float] | None = None, **others: Any) -> Pause:
         """From what a header says; one that was written by an earlier version says less."""
-        return cls(looked_at=Contents(**looked_at or {}), **others)
+        return cls(looked_at=WindowSizes(**looked_at or {}), **others)
 
     @property
     def is_first(self) -> bool:
@@ -68,34 +68,40 @@ class Pause:
 
     def from_the_start(self, now: int, groups: int) -> Pause:
         """One before anything is tried, for a pane has so many groups."""
-        return replace(self, tried_from=now, until=WHILE_SIZES_SAY_SO, looked_at=Contents(groups=groups))
+        return replace(self, tried_from=now, until=WHILE_SIZES_SAY_SO, looked_at=WindowSizes(groups=groups))
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until
 
-    def blind_to(self, times: Int64Array) -> Pause:
+    def with_unsampled(self, times: Int64Array) -> Pause:
         """The same, with tuples of these times that are not sampled."""
         if not len(times):
             return self
         latest = int(times.max())
         return replace(self, blind=latest if self.blind is None else max(self.blind, latest))
 
-    def looks_at(self, held: Contents) -> bool:
+    def looks_at(self, held: WindowSizes) -> bool:
         """Whether it is worth a look if windows that hold so much could be answered from samples again."""
         if self.until != WHILE_SIZES_SAY_SO:
             return False
         return held.is_smaller_than(self.looked_at) or self.overlooked + 1 >= NOW_AND_THEN
 
     def after(
-        self, now: int, helped: int, failed: int, hopeful: int, closed: bool = False, looked_at: Contents | None = None
+        self,
+        now: int,
+        helped: int,
+        failed: int,
+        feasible: int,
+        closed: bool = False,
+        looked_at: WindowSizes | None = None,
     ) -> Pause:
         """The next one, if samples helped some windows with this batch and others not.
 
-        `hopeful` are the windows without help that a sample within the budget may do for, as far as sizes tell; these
+        `feasible` are the windows without help that a sample within the budget may do for, as far as sizes tell; these
         were looked at if it is said what windows hold. `closed` if any windows have.
         """
         tried_from = now if self.tried_from is None else self.tried_from
-        if helped or (hopeful and self.until == WHILE_SIZES_SAY_SO):
+        if helped or (feasible and self.until == WHILE_SIZES_SAY_SO):
             return Pause(0, now, blind=self.blind)
         if looked_at is None:
             seen = replace(self, overlooked=self.overlooked + closed)
@@ -104,7 +110,7 @@ class Pause:
         if not failed:
             return replace(seen, tried_from=tried_from)
         times = self.failed + 1
-        if not hopeful:
+        if not feasible:
             return replace(seen, failed=times, tried_from=tried_from, until=WHILE_SIZES_SAY_SO)
         if times < PATIENCE:
             return replace(seen, failed=times, tried_from=tried_from, until=None)

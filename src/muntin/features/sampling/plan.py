@@ -22,7 +22,7 @@ from muntin.panes.tuples import WEIGHT
 from muntin.partials import values
 from muntin.type_names import spark_name
 
-HOPELESS = 4
+INFEASIBLE_BY = 4
 """A budget that is so many times too small is of use to no window, but for those that it holds as a whole."""
 
 
@@ -54,7 +54,7 @@ class SamplingPlan:
     statistics_bytes: int
     groups_of_shard: tuple[int, ...] | None
     """How many of the known groups are in each shard."""
-    hopeless: bool
+    infeasible: bool
     """Whether the budget is so far below what the error takes that no sample is kept, and every window is exact."""
 
     def holds_groups(self, groups: int, key_bytes: int) -> bool:
@@ -78,13 +78,13 @@ def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool
     chosen = {}
     for name, bound in aggregates.items():
         estimator = estimator_of(bound.aggregate, bound)
-        if bound.whole is not None and estimator is None:
+        if bound.holistic is not None and estimator is None:
             raise MuntinError(
                 f"{name} cannot be approximated: nothing can be said of it from a sample. Leave it out, or compute it "
                 "in a query of its own without .approximate()."
             )
         own = isinstance(estimator, CustomEstimator)  # whoever gives one wants it used
-        by_sample = bound.whole is not None or own or not (policy.incremental or shed)
+        by_sample = bound.holistic is not None or own or not (policy.incremental or shed)
         if estimator is not None and by_sample:
             chosen[name] = estimator
     return chosen
@@ -138,11 +138,11 @@ def make(policy: Approximation, draft: Draft) -> SamplingPlan:
         tuple_bytes=tuple_bytes,
         statistics_bytes=8 * (len(hidden) + 1),
         groups_of_shard=_groups_of_shard(policy, types, keys, shards),
-        hopeless=False,
+        infeasible=False,
     )
     most = policy.budget if policy.budget_bytes is None else policy.budget_bytes // tuple_bytes
-    if most is not None and any(each.least(policy) > HOPELESS * most for each in estimators.values()):
-        return replace(made, specs=(), hopeless=True)
+    if most is not None and any(each.least(policy) > INFEASIBLE_BY * most for each in estimators.values()):
+        return replace(made, specs=(), infeasible=True)
     return made
 
 

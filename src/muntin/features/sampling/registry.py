@@ -30,7 +30,7 @@ from muntin.features.sampling.estimated import (
     MeanEstimator,
     QuantileEstimator,
 )
-from muntin.holistic.function import Whole
+from muntin.holistic.function import HolisticFunction
 from muntin.partials.values import is_integer
 from muntin.statistics.running import COUNT, MEAN, VARIANCE
 
@@ -102,11 +102,11 @@ def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
     )
 
 
-def _count(function: Whole) -> tuple[tuple[str, Bound], ...]:
+def _count(function: HolisticFunction) -> tuple[tuple[str, Bound], ...]:
     """How many values of the window count, which its panes know."""
     return ((COUNT, counted(function.column, function.where)),)
 
 
-def _function(bound: Bound) -> Whole:
-    assert bound.whole is not None, "a holistic aggregate is a function of the window's tuples"
-    return bound.whole
+def _function(bound: Bound) -> HolisticFunction:
+    assert bound.holistic is not None, "a holistic aggregate is a function of the window's tuples"
+    return bound.holistic

@@ -1,4 +1,4 @@
-"""Mergeable bottom-k samples of the tuples of a shard, for all windows of a family at once.
+"""Mergeable bottom-k samples of the tuples of a shard, for all windows of a operator at once.
 
 A tuple is given up as soon as no open window can have it in its sample: that is, once k tuples with smaller priorities
 are in every open window that the tuple is in. Two rules find them.
@@ -207,8 +207,8 @@ class Samples:
     def _end_of_key(self, before: int) -> Int64Array:
         """For every tuple, the index behind the last one of its key before a position."""
         starts = run_starts(self.key)
-        settled = np.add.reduceat((self.position < before).astype(np.int64), starts)
-        return np.repeat(starts + settled, np.diff(starts, append=len(self)))
+        finalized = np.add.reduceat((self.position < before).astype(np.int64), starts)
+        return np.repeat(starts + finalized, np.diff(starts, append=len(self)))
 
     def _surely_smaller(self, end: Int64Array) -> Int64Array:
         """For every tuple, at least how many behind it, before `end`, have smaller priorities.
@@ -260,7 +260,7 @@ class Samples:
         order = by_key_and_time(self.key, self.position)
         return self if np.all(order[1:] > order[:-1]) else self.take(order)
 
-    def windows(self, key: Int64Array, begin: Int64Array, end: Int64Array, most: Int64Array) -> Drawn:
+    def windows(self, key: Int64Array, begin: Int64Array, end: Int64Array, most: Int64Array) -> WindowSamples:
         """The sample of every window: of the tuples of its key in `[begin, end)`, up to `most` of them.
 
         That is no more than the limit by which tuples were given up.
@@ -268,11 +268,11 @@ class Samples:
         first, last = LeafIndex(self.key, self.position).ranges(key, begin, end)
         if len(key) == 1 and not self.distinct:
             at = self._smallest_of_one(int(first[0]), int(last[0]), int(most[0]))
-            return Drawn(self, at, np.zeros(len(at), dtype=np.int64), most)
+            return WindowSamples(self, at, np.zeros(len(at), dtype=np.int64), most)
         length = last - first
         many = np.flatnonzero(length > 4 * most + 64)
         if not len(many):
-            return Drawn(self, *self._smallest(first, length, most), most)
+            return WindowSamples(self, *self._smallest(first, length, most), most)
         level = np.zeros(len(key), dtype=np.int64)
         level[many] = np.log2(length[many] / (2 * most[many] + 32)).astype(np.int64)
         found: list[tuple[Int64Array, Int64Array]] = []
@@ -293,10 +293,10 @@ class Samples:
                 at, window = at[right], window[right]
             found.append((at, window))
         if len(found) == 1:
-            return Drawn(self, *found[0], most)
+            return WindowSamples(self, *found[0], most)
         at, window = (np.concatenate([each[i] for each in found] or [np.zeros(0, dtype=np.int64)]) for i in (0, 1))
         order = np.argsort(window, kind="stable")
-        return Drawn(self, at[order], window[order], most)
+        return WindowSamples(self, at[order], window[order], most)
 
     def _smallest_of_one(self, first: int, last: int, most: int) -> Int64Array:
         """Of one window the tuples with the smallest priorities: what is left out need not be in order."""
@@ -340,7 +340,7 @@ def _level_of(priority: UInt64Array) -> Int64Array:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class WindowSamples:
     """Samples of windows, window by window."""
 
     samples: Samples

@@ -11,20 +11,20 @@ import pyarrow as pa
 
 from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, any_true, count_true, run_numbers, run_starts
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
-from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.contents import OfContents, ShardTuples, holistic
 from muntin.engine.estimates import EXACT, INCREMENTAL, Estimates, picked
 from muntin.engine.hidden import SIZE
-from muntin.engine.operators.operator import Answers, Family, Later, TupleFamily
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.operator import Answers, LazyAggregates, TupleOperator, WindowOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
 from muntin.features.sampling.estimated import Seen
 from muntin.features.sampling.judged import Judged, from_samples
 from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.policy import Approximation
-from muntin.features.sampling.samples import EVERYTHING, Drawn
+from muntin.features.sampling.samples import EVERYTHING, WindowSamples
 from muntin.features.sampling.store import SampleStore
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.partials import values
 from muntin.partials.values import of_type
 from muntin.statistics.congress import congress
@@ -34,7 +34,7 @@ FEW = 64
 
 
 @dataclass
-class Counted:
+class AnswerCounts:
     """How many windows of keys were answered in which way, in one batch."""
 
     exact: int = 0
@@ -43,9 +43,9 @@ class Counted:
     """Those for which the sample was good enough, all there is among them."""
     failed: int = 0
     """Those for which there was one that was not."""
-    hopeful: int = 0
+    feasible: int = 0
     """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
-    looked_at: pause.Contents | None = None
+    looked_at: pause.WindowSizes | None = None
     """What windows hold, if their sizes were looked at."""
     read: int = 0
     """Those for which all tuples had to be read."""
@@ -75,7 +75,7 @@ class _Asked:
     """How many tuples a sample of it may have, so that all groups of its window are within the budget."""
     most: tuple[Int64Array, ...]
     """How many each of its samples can have at that: no more than are left of what was given up."""
-    sighted: BoolArray
+    is_sampled: BoolArray
     """Whether anything is sampled of it: in a pause, nothing is."""
 
     @property
@@ -89,7 +89,15 @@ class _Asked:
         most = tuple(each[chosen] for each in self.most)
         known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
         return _Asked(
-            self.answers.take(chosen), known, self.size[chosen], window, begin, end, share, most, self.sighted[chosen]
+            self.answers.take(chosen),
+            known,
+            self.size[chosen],
+            window,
+            begin,
+            end,
+            share,
+            most,
+            self.is_sampled[chosen],
         )
 
 
@@ -105,112 +113,114 @@ class SampledAnswers:
         self._samples = samples
         self._inner = inner
         self._tuples = tuples
-        self.counted = Counted()
+        self.counted = AnswerCounts()
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
-        values, estimates = self._values(windows.operator, windows.answers, windows.values, windows.later)
+        values, estimates = self._values(windows.operator, windows.answers, windows.values, windows.lazy)
         yield Answered(windows, values, estimates)
 
     def _values(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array], later: Later
+        self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array], lazy: LazyAggregates
     ) -> tuple[dict[str, pa.Array], Estimates]:
         """All aggregates of each window, and how good they are; `known` are the decomposable ones.
 
         Running statistics come `later`: where a pause says beforehand that no sample will do, nobody asks for them.
         """
-        if self._sampling.estimators and (self._sampling.hopeless or self._is_blind(answers)):
-            found, estimates = self._exact(family, answers, known if holistic(family) else {**known, **later.lowered()})
+        if self._sampling.estimators and (self._sampling.infeasible or self._is_unsampled(answers)):
+            found, estimates = self._exact(
+                operator, answers, known if holistic(operator) else {**known, **lazy.lowered()}
+            )
             contents = _contents(answers, estimates.size)
-            if not self._sampling.hopeless and self._samples.pause.looks_at(contents):
-                self._look_at(self._asked(family, answers, {**known, **later.lowered()}), contents)
+            if not self._sampling.infeasible and self._samples.pause.looks_at(contents):
+                self._look_at(self._asked(operator, answers, {**known, **lazy.lowered()}), contents)
             return found, estimates
-        known = {**known, **later.lowered()}
+        known = {**known, **lazy.lowered()}
         if not self._sampling.estimators:
             return known, Estimates.all_exact(np.asarray(known[SIZE]), INCREMENTAL)
-        asked = self._asked(family, answers, known)
-        answered = self._answered(family, asked)
+        asked = self._asked(operator, answers, known)
+        answered = self._answered(operator, asked)
         if not self.counted.helped:
             self._look_at(asked, _contents(answers, asked.size))
         return answered
 
-    def _look_at(self, asked: _Asked, contents: pause.Contents) -> None:
+    def _look_at(self, asked: _Asked, contents: pause.WindowSizes) -> None:
         """Whether sizes tell that no sample within the budget could do."""
         self.counted.looked_at = contents
-        self.counted.hopeful += count_true(self._hopeful(asked, [asked.share] * len(asked.most)))
+        self.counted.feasible += count_true(self._feasible(asked, [asked.share] * len(asked.most)))
 
-    def _is_blind(self, answers: Answers) -> bool:
+    def _is_unsampled(self, answers: Answers) -> bool:
         """Whether all of these windows are from a pause, in which nothing is sampled."""
         blind = self._samples.pause.blind
         return blind is not None and int(answers.start.max()) <= blind
 
-    def _answered(self, family: Family, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
-        if not any_true(asked.sighted):
-            return self._exact(family, asked.answers, asked.known)
+    def _answered(self, operator: WindowOperator, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
+        if not any_true(asked.is_sampled):
+            return self._exact(operator, asked.answers, asked.known)
         if len(asked.size) < FEW:
-            return self._sampled(family, asked)
-        hopeful = self._hopeful(asked, asked.most)
-        self.counted.failed += count_true(asked.sighted & ~hopeful)
-        if all_true(hopeful):
-            return self._sampled(family, asked)
-        if not any_true(hopeful):
-            return self._exact(family, asked.answers, asked.known)
-        first, second = np.flatnonzero(hopeful), np.flatnonzero(~hopeful)
+            return self._sampled(operator, asked)
+        feasible = self._feasible(asked, asked.most)
+        self.counted.failed += count_true(asked.is_sampled & ~feasible)
+        if all_true(feasible):
+            return self._sampled(operator, asked)
+        if not any_true(feasible):
+            return self._exact(operator, asked.answers, asked.known)
+        first, second = np.flatnonzero(feasible), np.flatnonzero(~feasible)
         other = asked.take(second)
-        sampled, estimates = self._sampled(family, asked.take(first))
-        exact, _ = self._exact(family, other.answers, other.known)
+        sampled, estimates = self._sampled(operator, asked.take(first))
+        exact, _ = self._exact(operator, other.answers, other.known)
         back = pa.array(np.argsort(np.concatenate([first, second])))
         found = {name: pa.concat_arrays([sampled[name], exact[name]]).take(back) for name in sampled}
         return found, estimates.among(first, asked.size)
 
     def _exact(
-        self, family: Family, answers: Answers, known: Mapping[str, pa.Array]
+        self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array]
     ) -> tuple[dict[str, pa.Array], Estimates]:
         """The answers that the query gives without approximation, and how many tuples each is of."""
         self.counted.exact += len(answers.key)
         self.counted.read += len(answers.key)
         counting = {} if SIZE in known else {SIZE: _sizes}
-        found = self._by_inner(family, answers, known, counting)
+        found = self._by_inner(operator, answers, known, counting)
         return found, Estimates.all_exact(np.asarray(found[SIZE]), EXACT)
 
     def _by_inner(
         self,
-        family: Family,
+        operator: WindowOperator,
         answers: Answers,
         known: Mapping[str, pa.Array],
-        also: Mapping[str, OfHeld] | None = None,
+        also: Mapping[str, OfContents] | None = None,
     ) -> dict[str, pa.Array]:
-        (answered,) = self._inner.answer(ClosedWindows(family, answers, known, Later(), also or {}))
+        (answered,) = self._inner.answer(ClosedWindows(operator, answers, known, LazyAggregates(), also or {}))
         return dict(answered.values)
 
-    def _asked(self, family: Family, answers: Answers, known: Mapping[str, pa.Array]) -> _Asked:
+    def _asked(self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array]) -> _Asked:
         size = np.asarray(known[SIZE])
         begin, end = answers.start, answers.end
         if answers.from_end is not None:
-            assert isinstance(family, TupleFamily)
-            behind = self._samples.settled_counts(family, answers.key)
+            assert isinstance(operator, TupleOperator)
+            behind = self._samples.finalized_counts(operator, answers.key)
             begin, end = behind - answers.from_end[0], behind - answers.from_end[1]
         window, share = np.arange(len(size)), min(self._samples.budget // len(self._sampling.specs), EVERYTHING)
         most = np.full(len(size), share)
-        if isinstance(family, TimeFamily) and self._plan.keys:
+        if isinstance(operator, TimeOperator) and self._plan.keys:
             window = _numbered(answers)
             expected = self._samples.known_groups
             if expected is None:
                 most = congress(size, window, share)
             else:  # divided from the start; where other groups have come, it does not go round
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
-        samples = [self._samples.of(family, spec) for spec in range(len(self._sampling.specs))]
+        samples = [self._samples.of(operator, spec) for spec in range(len(self._sampling.specs))]
         limits = [each.cuts.limits(answers.key, begin) for each in samples]
         blind = self._samples.pause.blind
-        sighted = np.ones(len(size), dtype=bool)
-        if self._plan.settles:
-            sighted = reduce(np.maximum, limits) > 0
+        is_sampled = np.ones(len(size), dtype=bool)
+        if self._plan.needs_order:
+            is_sampled = reduce(np.maximum, limits) > 0
         elif blind is not None:
-            sighted = begin > blind
-            limits = [np.where(sighted, each, 0) for each in limits]
+            is_sampled = begin > blind
+            limits = [np.where(is_sampled, each, 0) for each in limits]
         within = tuple(np.minimum(most, limit) for limit in limits)
-        return _Asked(answers, known, size, window, begin, end, most, within, sighted)
+        return _Asked(answers, known, size, window, begin, end, most, within, is_sampled)
 
-    def _hopeful(self, asked: _Asked, most: Sequence[Int64Array]) -> BoolArray:
+    def _feasible(self, asked: _Asked, most: Sequence[Int64Array]) -> BoolArray:
         """Which windows may be answered from samples of at most so many tuples, as far as their sizes tell."""
         least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
@@ -220,35 +230,35 @@ class SampledAnswers:
             least = np.maximum(least, self._combined(error, asked))
         return np.asarray(least[asked.window] <= self._policy.error)
 
-    def _sampled(self, family: Family, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
+    def _sampled(self, operator: WindowOperator, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
         """Estimates where they are good enough, and exact answers for the rest."""
-        judged = self._judged(family, asked)
+        judged = self._judged(operator, asked)
         exact = np.flatnonzero(~judged.good)
         computed: Mapping[str, pa.Array] = {}
-        if len(exact) and any(bound.whole is not None for bound in family.bounds.values()):
-            computed = self._by_inner(family, asked.answers.take(exact), {})
+        if len(exact) and any(bound.holistic is not None for bound in operator.bounds.values()):
+            computed = self._by_inner(operator, asked.answers.take(exact), {})
         found = {**asked.known}
         for name, estimate in judged.estimates.items():
-            bound = family.bounds[name]
+            bound = operator.bounds[name]
             estimates = of_type(estimate.values, bound.result)
-            if bound.whole is None:  # what panes know exactly anyway is told exactly where the sample has no error
+            if bound.holistic is None:  # what panes know exactly anyway is told exactly where the sample has no error
                 found[name] = picked(estimates, asked.known[name], judged.approximate)
             else:
                 found[name] = _with_others(estimates, computed.get(name), judged.good)
         approximate = count_true(judged.approximate)
         self.counted.helped += len(asked.size) - len(exact)
-        self.counted.failed += count_true(asked.sighted[exact])
+        self.counted.failed += count_true(asked.is_sampled[exact])
         self.counted.read += len(exact)
         self.counted.approximate += approximate
         self.counted.exact += len(asked.size) - approximate
         return found, from_samples(asked.size, judged, self._policy.confidence)
 
-    def _judged(self, family: Family, asked: _Asked) -> Judged:
+    def _judged(self, operator: WindowOperator, asked: _Asked) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
         size = asked.size
         seen: list[Seen] = []
         for number, most in enumerate(asked.most):
-            samples = self._samples.of(family, number)
+            samples = self._samples.of(operator, number)
             drawn = samples.windows(asked.answers.key, asked.begin, asked.end, most)
             seen.append(_seen(drawn, size, self._policy))
             self.counted.sample_bytes += seen[-1].held.tuples.nbytes
@@ -279,13 +289,13 @@ class SampledAnswers:
         return np.asarray(np.bincount(asked.window, weights=error) / groups)
 
 
-def _sizes(held: Held) -> pa.Array:
+def _sizes(held: WindowContents) -> pa.Array:
     return pa.array(held.end - held.begin)
 
 
-def _contents(answers: Answers, size: Int64Array) -> pause.Contents:
+def _contents(answers: Answers, size: Int64Array) -> pause.WindowSizes:
     windows = len(run_starts(answers.end, answers.start))
-    return pause.Contents(int(size.sum()) / windows, len(size) / windows)
+    return pause.WindowSizes(int(size.sum()) / windows, len(size) / windows)
 
 
 def _numbered(answers: Answers) -> Int64Array:
@@ -297,9 +307,9 @@ def _numbered(answers: Answers) -> Int64Array:
     return window
 
 
-def _seen(drawn: Drawn, size: Int64Array, policy: Approximation) -> Seen:
+def _seen(drawn: WindowSamples, size: Int64Array, policy: Approximation) -> Seen:
     tuples, begin, end = drawn.tuples()
-    held = Held(tuples, begin, end, one_per_key=True)
+    held = WindowContents(tuples, begin, end, one_per_key=True)
     complete, largest = drawn.sizes >= size, None
     if drawn.samples.distinct:
         complete = drawn.sizes < drawn.most

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.arrays import Runs, State, any_true
-from muntin.features.shedding.weighed import Drawn, Estimates, Kept, Weighed
+from muntin.features.shedding.weighed import Estimates, Kept, Weighed, WindowSamples
 from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
 from muntin.partials.rows import Rows
 
@@ -28,7 +28,7 @@ from muntin.partials.rows import Rows
 class Missing(Kept):
     """How many tuples were shed."""
 
-    of_shed: ClassVar[bool] = True
+    of_incomplete: ClassVar[bool] = True
 
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "where nothing was shed, nothing is missing"
@@ -45,7 +45,7 @@ class Correction(Partial):
     """
 
     column: str | None
-    of_shed: ClassVar[bool] = True
+    of_incomplete: ClassVar[bool] = True
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -58,7 +58,7 @@ class Correction(Partial):
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "only strata of which tuples were shed have something to correct"
         with np.errstate(all="ignore"):
-            of = Drawn.of(rows, self.column, self.where)
+            of = WindowSamples.of(rows, self.column, self.where)
             count = (rows.strata.received / of.kept - 1) * of.counting
             spread = of.spread(rows.strata)
             variance, rise = spread * of.squares, spread * of.counting * (1 - of.counting / of.kept)

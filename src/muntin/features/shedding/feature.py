@@ -123,7 +123,7 @@ class SheddingShard(ShardFeature):
         """Functions that know nothing of weights get no more of a window than its share."""
         function, policy = self._plan.function, self._policy
         rate = self._rate / MILLION if policy.rate is None else policy.rate
-        if function is not None and not function.knows_weights and not policy.by_chance and rate:
+        if function is not None and not function.knows_weights and not policy.is_uniform and rate:
             assert batch.tuples is not None
             batch.tuples.cut = WindowShares(policy.seed, rate)
 

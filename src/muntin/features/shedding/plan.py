@@ -37,7 +37,9 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
                 "would be another window. Use W.tumbling, W.sliding or W.cumulative, or leave shed() out."
             )
     for name, bound in aggregates.items():
-        if scaled_of(bound.aggregate, bound) is None and not (bound.whole is not None and bound.whole.of_weighted):
+        if scaled_of(bound.aggregate, bound) is None and not (
+            bound.holistic is not None and bound.holistic.takes_weights
+        ):
             raise MuntinError(
                 f"{name} cannot be computed under shed(): it tells single tuples, or is about all of them, and any of "
                 "them may have been dropped, so that the rest says nothing of it. Leave it out, or compute it in a "
@@ -45,9 +47,9 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
             )
 
 
-def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]:
+def hidden(aggregates: Mapping[str, Bound], is_uniform: bool) -> dict[str, Bound]:
     """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
-    if by_chance:
+    if is_uniform:
         found = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
         found[STOOD_FOR] = Bound((Weighed(None, None),), pa.float64(), _lower_stood_for)
         found[OF_ALL] = _in_states(Weighed(None, None))
@@ -57,9 +59,9 @@ def hidden(aggregates: Mapping[str, Bound], by_chance: bool) -> dict[str, Bound]
         scaled = scaled_of(bound.aggregate, bound)
         if scaled is None or scaled.weighed is None or scaled.is_known or name.startswith(HIDDEN):
             continue
-        found[estimates_of(name)] = _in_states(*scaled.partials(by_chance, bound.partials))
+        found[estimates_of(name)] = _in_states(*scaled.partials(is_uniform, bound.partials))
         if scaled.partners is not None and scaled.partners.weighed is not None:
-            found[partners_of(name)] = _in_states(*scaled.partners.partials(by_chance, ()))
+            found[partners_of(name)] = _in_states(*scaled.partners.partials(is_uniform, ()))
     return found
 
 

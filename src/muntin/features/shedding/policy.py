@@ -50,7 +50,7 @@ class Shedding(Option):
         from muntin.features.shedding.plan import hidden, lazy, statistic
 
         self.check(draft)
-        added = hidden(draft.aggregates, self.by_chance)
+        added = hidden(draft.aggregates, self.is_uniform)
         late = lazy(draft.aggregates)
         eager = {name: bound for name, bound in added.items() if name not in late}
         draft = draft.with_hidden(added)
@@ -70,7 +70,7 @@ class Shedding(Option):
         return [explained(self, plan)]
 
     @property
-    def by_chance(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether tuples are kept whatever their group is."""
         return self.method == "uniform"
 

@@ -42,23 +42,23 @@ class Scaled:
         """Whether it needs no estimate: the number of tuples, as groups are counted before they are shed."""
         return self.kind == "count" and self.counted and self.partners is None
 
-    def partials(self, by_chance: bool, own: Sequence[Partial]) -> tuple[Partial, ...]:
+    def partials(self, is_uniform: bool, own: Sequence[Partial]) -> tuple[Partial, ...]:
         """What estimates are made of; `own` are those of the aggregate itself."""
         assert self.weighed is not None
-        if self._is_corrected(by_chance):
+        if self._is_corrected(is_uniform):
             return corrections.partials(self.weighed, () if self.kind == "count" else own)
         return (self.weighed,)
 
-    def estimates(self, states: Sequence[State], by_chance: bool) -> Estimates:
+    def estimates(self, states: Sequence[State], is_uniform: bool) -> Estimates:
         """The same, from the states of these partials."""
         assert self.weighed is not None
-        if self._is_corrected(by_chance):
+        if self._is_corrected(is_uniform):
             return corrections.estimates(states)
         return dict(zip(self.weighed.names, states[0], strict=True))
 
-    def _is_corrected(self, by_chance: bool) -> bool:
+    def _is_corrected(self, is_uniform: bool) -> bool:
         """Whether it is a total, and most strata are complete. Squared deviations do not add up from totals."""
-        return not by_chance and self.kind in ("count", "sum", "mean")
+        return not is_uniform and self.kind in ("count", "sum", "mean")
 
     def interval(
         self, known: pa.Array, estimates: Estimates | None, asked: Asked, partners: Estimates | None = None
@@ -78,7 +78,7 @@ class Scaled:
 
     def _own(self, of: Estimates, asked: Asked) -> Interval:
         if self.kind == "count":
-            if self.counted and not asked.by_chance:
+            if self.counted and not asked.is_uniform:
                 return Interval(of["count"], of["count"], of["count"])
             return _count(of, asked)
         if self.kind == "mean":
@@ -97,14 +97,14 @@ class Asked:
     kept: Int64Array
     size: Float64Array
     """How many tuples they have, those that were shed among them."""
-    by_chance: bool
+    is_uniform: bool
     confidence: float
     stood_for: Estimates | None = None
     """Where tuples were kept whatever their group is: how many those stand for, and how sure that is."""
 
     @classmethod
-    def of(cls, told: WindowEstimates, shed: Int64Array, by_chance: bool, stood_for: Estimates | None = None) -> Asked:
-        return cls(told.sampled[shed], told.size[shed].astype(np.float64), by_chance, told.confidence, stood_for)
+    def of(cls, told: WindowEstimates, shed: Int64Array, is_uniform: bool, stood_for: Estimates | None = None) -> Asked:
+        return cls(told.sampled[shed], told.size[shed].astype(np.float64), is_uniform, told.confidence, stood_for)
 
     def calibrated(self, of: Estimates) -> Estimates:
         """Estimates that fit the number of tuples, which is known, where the kept ones stand for another number.

@@ -11,7 +11,7 @@ from muntin.arrays import Array, Int64Array
 from muntin.engine.features import KeptRows
 from muntin.engine.map_stage import Panes
 from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.strata import kept_by_chance, kept_by_concept, kept_share, random_numbers, shares
+from muntin.features.shedding.strata import kept_by_concept, kept_share, kept_uniformly, random_numbers, shares
 from muntin.partials.strata import Strata
 
 
@@ -34,7 +34,7 @@ class Shedder:
 
     @property
     def by_concept(self) -> bool:
-        return not self._policy.by_chance
+        return not self._policy.is_uniform
 
     @property
     def sheds(self) -> bool:
@@ -46,20 +46,20 @@ class Shedder:
         received, groups = panes.pairs.counted(), panes.pairs.groups
         if self.by_concept:
             return KeptRows(*self.kept_by_concept(times, groups, received, panes.of_groups))
-        return KeptRows(*self.kept_by_chance(times, received))
+        return KeptRows(*self.kept_uniformly(times, received))
 
     def take_shed_rows(self) -> int:
         """How many were shed since somebody asked."""
         count, self.shed_rows = self.shed_rows, 0
         return count
 
-    def kept_by_chance(self, times: Int64Array, received: Int64Array) -> tuple[Int64Array, Strata]:
+    def kept_uniformly(self, times: Int64Array, received: Int64Array) -> tuple[Int64Array, Strata]:
         """Where the tuples are that are kept if all are treated alike, and what they stand for.
 
         `received` is how many tuples each group has.
         """
         random = self._random(times)
-        kept = kept_by_chance(len(times), self._share(len(times), random), random)
+        kept = kept_uniformly(len(times), self._share(len(times), random), random)
         self.shed_rows += len(times) - len(kept)
         return kept, Strata(received.astype(np.float64), float(kept_share(self.rate)))
 

@@ -33,7 +33,7 @@ def kept_share(rate: float) -> Fraction:
     return 1 - Fraction(repr(float(rate)))
 
 
-def kept_by_chance(count: int, keep: int, random: np.random.Generator) -> Int64Array:
+def kept_uniformly(count: int, keep: int, random: np.random.Generator) -> Int64Array:
     """Uniform shedding: of all tuples, whatever they hold, so many are kept. Where they are, in order."""
     fewer = min(keep, count - keep)
     drawn = np.full(count, fewer < keep)
@@ -56,8 +56,8 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     share = kept_share(rate)
     of_pane = np.bincount(pane, weights=received).astype(np.int64)
     divided = congress(received, pane, _parts(of_pane, share, share.denominator - 1))  # rounded up
-    half, whole = (_parts(received, each, each.denominator // 2) for each in (share / 2, share))
-    least = np.where(divided > 0, half, whole)
+    half, proportion = (_parts(received, part, part.denominator // 2) for part in (share / 2, share))
+    least = np.where(divided > 0, half, proportion)
     return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from muntin.arrays import Float64Array, Int64Array, UInt64Array, expand
 from muntin.engine.operators.operator import Answers
 from muntin.features.shedding.strata import shares
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.panes.keys import hashes, mix
 from muntin.panes.tuples import WEIGHT
 
@@ -40,7 +40,9 @@ class WindowShares:
     seed: int
     rate: float
 
-    def __call__(self, held: Held, answers: Answers, known_keys: pa.RecordBatch) -> tuple[Int64Array, Held] | None:
+    def __call__(
+        self, held: WindowContents, answers: Answers, known_keys: pa.RecordBatch
+    ) -> tuple[Int64Array, WindowContents] | None:
         """Which windows hold more than their share, and what they get; None if there are none."""
 
         def chances(chosen: Int64Array) -> Float64Array:
@@ -51,7 +53,9 @@ class WindowShares:
         return thinned(held, answers.window, chances, self.rate)
 
 
-def thinned(held: Held, window: Int64Array, chances: Chances, rate: float) -> tuple[Int64Array, Held] | None:
+def thinned(
+    held: WindowContents, window: Int64Array, chances: Chances, rate: float
+) -> tuple[Int64Array, WindowContents] | None:
     """The windows of keys that hold more than their share, and what is left of them; None if there are none.
 
     `window` says which are of one window, `chances` where to begin in each.
@@ -68,7 +72,7 @@ def thinned(held: Held, window: Int64Array, chances: Chances, rate: float) -> tu
     place = np.clip(np.searchsorted(until, at, side="right") - 1, begin[of], end[of] - 1)
     once = np.append(True, (place[1:] != place[:-1]) | (of[1:] != of[:-1]))  # of one that stands for more than that
     behind = np.cumsum(np.bincount(of[once], minlength=len(cut)))
-    return cut, Held(held.tuples.take(place[once]), np.append(0, behind[:-1]), behind)
+    return cut, WindowContents(held.tuples.take(place[once]), np.append(0, behind[:-1]), behind)
 
 
 def chances_of(seed: int, keys: UInt64Array, windows: Int64Array) -> Float64Array:

@@ -70,7 +70,7 @@ class Weighed(Partial):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            return _stratum(rows.strata, Drawn.of(rows, self.column, self.where))
+            return _stratum(rows.strata, WindowSamples.of(rows, self.column, self.where))
 
     def combine(self, left: State, right: State) -> State:
         """As moments are merged, with the variances of both sides moved to the common mean."""
@@ -112,7 +112,7 @@ class WeighedSquares(Weighed):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            drawn = Drawn.of(rows, self.column, self.where)
+            drawn = WindowSamples.of(rows, self.column, self.where)
             return (*_stratum(rows.strata, drawn), *_squares(rows.strata, drawn))
 
     def combine(self, left: State, right: State) -> State:
@@ -130,7 +130,7 @@ class WeighedSquares(Weighed):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class WindowSamples:
     """What was kept of every stratum: `kept` tuples, of which `counting` count, with these moments."""
 
     groups: Int64Array
@@ -142,7 +142,7 @@ class Drawn:
     squares: Float64Array
 
     @classmethod
-    def of(cls, rows: Rows, column: str | None, where: str | None) -> Drawn:
+    def of(cls, rows: Rows, column: str | None, where: str | None) -> WindowSamples:
         numbers = np.zeros(len(rows.groups))  # of what is no number, it is counted how often it is there
         if column is not None and values.is_numeric(rows.array(column).type):
             numbers = rows.numbers(column)
@@ -168,24 +168,24 @@ class Drawn:
 
     def weight(self, strata: Strata) -> Float64Array | float:
         """How many tuples each kept one stands for."""
-        return strata.received / np.maximum(self.kept, 1) if strata.by_chance is None else 1 / strata.by_chance
+        return strata.received / np.maximum(self.kept, 1) if strata.probability is None else 1 / strata.probability
 
     def spread(self, strata: Strata) -> Float64Array:
         """What squares within a stratum are multiplied by for the variance of its total."""
-        if strata.by_chance is not None:
-            return np.full(len(self.kept), (1 - strata.by_chance) / strata.by_chance**2)
+        if strata.probability is not None:
+            return np.full(len(self.kept), (1 - strata.probability) / strata.probability**2)
         weight = strata.received / np.maximum(self.kept, 1)
         drawn = np.maximum(self.kept - 1, 1)
         return np.where(self.kept < strata.received, strata.received * (weight - 1) / drawn, 0.0)
 
 
-def _stratum(strata: Strata | None, of: Drawn) -> State:
+def _stratum(strata: Strata | None, of: WindowSamples) -> State:
     nothing, counting = of.nothing, of.counting
     if strata is None:  # nothing was dropped
         return (counting, of.mean, of.squares, counting, nothing, nothing, nothing, nothing)
     weight, spread = of.weight(strata), of.spread(strata)
     count, variance = counting * weight, spread * of.squares
-    if strata.by_chance is not None:
+    if strata.probability is not None:
         return (count, of.mean, of.squares * weight, counting, spread * counting, nothing, variance, nothing)
     count_variance = spread * counting * (1 - counting / np.maximum(of.kept, 1))
     # Unbiased: the deviations within the stratum, less what the merging adds because the mean is only an estimate.
@@ -195,12 +195,12 @@ def _stratum(strata: Strata | None, of: Drawn) -> State:
     return (count, of.mean, deviations, counting, count_variance, nothing, variance, certainty)
 
 
-def _squares(strata: Strata | None, of: Drawn) -> State:
+def _squares(strata: Strata | None, of: WindowSamples) -> State:
     if strata is None:
         return (of.nothing, of.nothing, of.nothing, of.counting)
     kept, spread, cubes, fourth = np.maximum(of.kept, 1), of.spread(strata), of.moment(3), of.moment(4)
     weights = of.counting * of.weight(strata) ** 2
-    if strata.by_chance is not None:
+    if strata.probability is not None:
         return (spread * of.squares, spread * cubes, spread * fourth, weights)
     with_count = of.squares * (1 - of.counting / kept)
     return (spread * with_count, spread * cubes, spread * np.maximum(fourth - of.squares**2 / kept, 0.0), weights)

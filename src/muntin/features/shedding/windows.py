@@ -13,7 +13,7 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import overflow
 from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
-from muntin.engine.contents import OfHeld, ShardTuples, holistic
+from muntin.engine.contents import OfContents, ShardTuples, holistic
 from muntin.engine.estimates import (
     EXACT,
     INCREMENTAL,
@@ -26,7 +26,7 @@ from muntin.engine.estimates import (
     written,
 )
 from muntin.engine.hidden import SIZE
-from muntin.engine.operators.operator import Answers, Family, Later, Output
+from muntin.engine.operators.operator import Answers, LazyAggregates, Output, WindowOperator
 from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
 from muntin.features.shedding.policy import Shedding
@@ -34,7 +34,7 @@ from muntin.features.shedding.registry import scaled_of
 from muntin.features.shedding.scaled import Asked, Scaled
 from muntin.features.shedding.weighed import FIELDS
 from muntin.features.shedding.weighed import Estimates as Weights
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import Mode, TopK
 from muntin.holistic.quantiles import Quantiles
 from muntin.panes.tuples import WEIGHT
@@ -47,7 +47,7 @@ States: TypeAlias = Mapping[str, tuple[State, ...]]
 
 
 @dataclass
-class Counted:
+class AnswerCounts:
     """How the windows of keys of one batch were answered."""
 
     exact: int = 0
@@ -66,28 +66,28 @@ class ShedLink:
         self._policy = policy
         self._inner = inner
         self._tuples = tuples
-        self.counted = Counted()
+        self.counted = AnswerCounts()
 
-    def _told(self, known: Mapping[str, pa.Array], later: Later) -> tuple[Estimates, Int64Array, States]:
+    def _told(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> tuple[Estimates, Int64Array, States]:
         """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them.
 
         And which of them tuples were shed of, with their hidden states.
         """
         size = np.asarray(known[SIZE])
         states: States = {}
-        if self._policy.by_chance:
+        if self._policy.is_uniform:
             kept = np.asarray(known[KEPT])
             shed = np.flatnonzero(kept < size)
             if len(shed):
-                states = later.states(shed)
+                states = lazy.states(shed)
         else:
-            shed, kept = later.shed(), size
+            shed, kept = lazy.shed(), size
             if len(shed):
-                states = later.states(shed)
+                states = lazy.states(shed)
                 ((missing,),) = states[MISSING]
                 kept = size.copy()
                 kept[shed] -= missing
-        exactly = EXACT if self._plan.whole else INCREMENTAL
+        exactly = EXACT if self._plan.keeps_tuples else INCREMENTAL
         error = np.zeros(len(shed))  # as far as nothing is asked
         return Estimates(shed, exactly, error, self._policy.confidence, kept, size), shed, states
 
@@ -111,7 +111,7 @@ class ShedFunction(ShedLink):
 
     def _estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
         """How good the answers are of a function that was `given` so many tuples, if not all that are kept."""
-        told, _, _ = self._told(windows.values, windows.later)
+        told, _, _ = self._told(windows.values, windows.lazy)
         given = told.sampled if given is None else given
         shed = np.flatnonzero(given < told.size)
         told = Estimates(shed, told.exact_mode, np.full(len(shed), np.nan), told.confidence, given, told.size)
@@ -132,12 +132,12 @@ class ShedAnswers(ShedLink):
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         known = windows.values
-        told, shed, states = self._told(known, windows.later)
-        asked = Asked.of(told, shed, self._policy.by_chance, _of_all(states))
+        told, shed, states = self._told(known, windows.lazy)
+        asked = Asked.of(told, shed, self._policy.is_uniform, _of_all(states))
         found = dict(known)
-        if self._plan.whole:
+        if self._plan.keeps_tuples:
             found = self._of_tuples(windows, told)
-            if self._policy.by_chance:
+            if self._policy.is_uniform:
                 self._fit(windows.operator, windows.answers, known, found, told)
         if len(shed):
             for output in self._plan.outputs:
@@ -147,7 +147,7 @@ class ShedAnswers(ShedLink):
 
     def _fit(
         self,
-        family: Family,
+        operator: WindowOperator,
         answers: Answers,
         known: Mapping[str, pa.Array],
         found: dict[str, pa.Array],
@@ -158,14 +158,14 @@ class ShedAnswers(ShedLink):
         incomplete = marked(told.approximate, len(kept))
         # By chance all may have been kept, and each stands for itself alone.
         whole = np.flatnonzero(~incomplete & (stood_for > kept))
-        exact = self._tuples.computed(family, answers.take(whole), _unweighed(family)) if len(whole) else {}
+        exact = self._tuples.computed(operator, answers.take(whole), _unweighed(operator)) if len(whole) else {}
         # Others stand for themselves alone, though tuples were shed beside them, or there are none.
         blind = incomplete & (stood_for <= kept) & (kept < told.size)
         for output in self._plan.outputs:
             name = output.name
-            if output.bound.whole is None:
+            if output.bound.holistic is None:
                 continue
-            if isinstance(output.bound.whole, TopK):
+            if isinstance(output.bound.holistic, TopK):
                 found[name] = _times(found[name], told.size / np.where(stood_for > 0, stood_for, np.inf))
             if name in exact:
                 found[name] = _replaced(found[name], whole, exact[name])
@@ -177,7 +177,7 @@ class ShedAnswers(ShedLink):
     def _of_tuples(self, windows: ClosedWindows, told: Estimates) -> dict[str, pa.Array]:
         """With what needs the tuples themselves: all that were kept, or samples of those."""
         judging = _judging(windows.operator, self._policy.confidence)
-        (answered,) = self._inner.answer(replace(windows, later=Later(), also=judging))
+        (answered,) = self._inner.answer(replace(windows, lazy=LazyAggregates(), also=judging))
         found = dict(answered.values)
         if answered.estimates is None:
             for name in judging:
@@ -214,9 +214,9 @@ class ShedAnswers(ShedLink):
             of_kept = of_kept.take(pa.array(shed))
         estimates, partners = None, None
         if scaled.weighed is not None:
-            estimates = scaled.estimates(states[estimates_of(output.name)], asked.by_chance)
+            estimates = scaled.estimates(states[estimates_of(output.name)], asked.is_uniform)
         if scaled.partners is not None:
-            partners = scaled.partners.estimates(states[partners_of(output.name)], asked.by_chance)
+            partners = scaled.partners.estimates(states[partners_of(output.name)], asked.is_uniform)
         interval = scaled.interval(of_kept, estimates, asked, partners)
         if estimates is not None and interval is not None:
             found[output.name] = _corrected(found[output.name], shed, interval.value, of_kept, output)
@@ -249,12 +249,12 @@ def _of_all(states: States) -> Weights | None:
     return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
 
 
-def _unweighed(family: Family) -> dict[str, OfHeld]:
+def _unweighed(operator: WindowOperator) -> dict[str, OfContents]:
     """The holistic aggregates where every tuple stands for itself alone."""
-    return {name: partial(_of_unweighed, function) for name, function in holistic(family).items()}
+    return {name: partial(_of_unweighed, function) for name, function in holistic(operator).items()}
 
 
-def _of_unweighed(function: OfHeld, held: Held) -> pa.Array:
+def _of_unweighed(function: OfContents, held: WindowContents) -> pa.Array:
     columns = held.tuples.columns.drop_columns([WEIGHT])
     return function(replace(held, tuples=replace(held.tuples, columns=columns), _chosen={}))
 
@@ -270,11 +270,11 @@ _JUDGED = "judged "
 _JUDGEMENT = ["low", "high", "error"]
 
 
-def _judging(family: Family, confidence: float) -> dict[str, OfHeld]:
+def _judging(operator: WindowOperator, confidence: float) -> dict[str, OfContents]:
     """What says how good those aggregates are that are computed of the kept tuples themselves."""
-    found: dict[str, OfHeld] = {}
-    for output in family.outputs:
-        whole = output.bound.whole
+    found: dict[str, OfContents] = {}
+    for output in operator.outputs:
+        whole = output.bound.holistic
         if isinstance(whole, Quantiles):
             found[_JUDGED + output.name] = partial(_sides, whole, confidence)
         elif isinstance(whole, (Mode, TopK)):
@@ -282,12 +282,12 @@ def _judging(family: Family, confidence: float) -> dict[str, OfHeld]:
     return found
 
 
-def _sides(whole: Quantiles, confidence: float, held: Held) -> pa.Array:
+def _sides(whole: Quantiles, confidence: float, held: WindowContents) -> pa.Array:
     low, high = intervals(whole, held, confidence)
     return pa.StructArray.from_arrays([low, high, pa.nulls(len(low), pa.float64())], names=_JUDGEMENT)
 
 
-def _missed(whole: Mode | TopK, confidence: float, held: Held) -> pa.Array:
+def _missed(whole: Mode | TopK, confidence: float, held: WindowContents) -> pa.Array:
     """Values have no interval: what is told is by what share of the window a more frequent one may have been missed."""
     chosen = held.chosen(whole.column, whole.where)
     k, as_list = (whole.k, True) if isinstance(whole, TopK) else (1, False)

@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array
-from muntin.engine.operators.operator import Family
-from muntin.engine.operators.time import TimeFamily
+from muntin.engine.operators.operator import WindowOperator
+from muntin.engine.operators.time import TimeOperator
 from muntin.panes.table import Layout, Leaves, PaneTable, arranged, compacted
 from muntin.windows import PaneWindow, TimeWindow, Window
 from muntin.windows.model import ForwardContext, Ids, Parameters
@@ -110,7 +110,7 @@ class DealtWindow(PaneWindow):
     def last_ended(self, time: int) -> int:
         return self.deal.until(self.window.last_ended(time))
 
-    def told_id(self, ids: Int64Array) -> Int64Array:
+    def public_id(self, ids: Int64Array) -> Int64Array:
         return self.deal.shared(ids)
 
 
@@ -170,11 +170,11 @@ class Worker:
         return self.dealing.is_first(self.number, times, tuples)
 
 
-def dealt_operators(operators: Sequence[Family], deal: Deal) -> tuple[Family, ...]:
+def dealt_operators(operators: Sequence[WindowOperator], deal: Deal) -> tuple[WindowOperator, ...]:
     """The operators as one worker has them: with its own windows, or its share of those without a number."""
     return tuple(
         replace(operator, windows=tuple((index, _dealt(window, deal)) for index, window in operator.windows))
-        if isinstance(operator, TimeFamily)
+        if isinstance(operator, TimeOperator)
         else replace(operator, share=deal)
         for operator in operators
     )
@@ -196,7 +196,7 @@ def deal_out(dealing: Dealing, layout: Layout, table: PaneTable) -> dict[int, Pa
     return shares
 
 
-def in_private_panes(operator: TimeFamily, table: PaneTable) -> PaneTable:
+def in_private_panes(operator: TimeOperator, table: PaneTable) -> PaneTable:
     """What a worker received, with its panes joined to those of the worker: the widest that its windows are made of."""
     leaves = list(table.leaves)
     for index, leaf_set in enumerate(operator.leaf_sets, operator.first_set):

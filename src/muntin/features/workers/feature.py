@@ -20,7 +20,7 @@ from muntin.features.workers.dealing import Dealing, Worker, deal_out, dealt_ope
 from muntin.features.workers.jobs import done, window_jobs
 from muntin.features.workers.policy import Workers
 from muntin.panes.table import Layout, PaneTable
-from muntin.panes.watermarks import Marks
+from muntin.panes.watermarks import Watermarks
 
 
 def with_workers(draft: Draft, workers: Workers) -> Draft:
@@ -128,5 +128,5 @@ class ActiveShard(ShardFeature):
         operator = self._plan.over_time
         return table if operator is None else in_private_panes(operator, table)
 
-    def late(self, late: BoolArray, times: Int64Array, closed: Marks, of_tuples: bool) -> BoolArray:
+    def late(self, late: BoolArray, times: Int64Array, closed: Watermarks, of_tuples: bool) -> BoolArray:
         return self._worker.counts(times, of_tuples) & closed.too_late(times, self._plan.windows)

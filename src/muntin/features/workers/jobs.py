@@ -20,22 +20,22 @@ from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import Part, ShardTuples
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import ShardFeature
-from muntin.engine.operators.operator import Answers, Closing, Family
+from muntin.engine.operators.operator import Answers, Closing, WindowOperator
 from muntin.engine.plan import Plan
 from muntin.engine.shard import chain
-from muntin.holistic.contents import Held
+from muntin.holistic.contents import WindowContents
 from muntin.panes.packed import PLAIN, Kind, read_batches, read_table, seal, unseal, write_batch, write_table
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 
-_FAMILY = b"muntin.family"
+_OPERATOR = b"muntin.operator"
 
 
 @dataclass(frozen=True)
 class Job:
-    """Windows of one family, the leaves and the tuples that answer them, and no others."""
+    """Windows of one operator, the leaves and the tuples that answer them, and no others."""
 
-    family: int
+    operator: int
     closing: Closing
     table: PaneTable
     turn: int = 0
@@ -49,7 +49,7 @@ class Job:
         answers = pa.record_batch(list(map(pa.array, columns.values())), names=list(columns))
         sink = pa.BufferOutputStream()
         # Spark compresses what it sends.
-        write_batch(sink, answers.replace_schema_metadata({_FAMILY: str(self.family)}), PLAIN)
+        write_batch(sink, answers.replace_schema_metadata({_OPERATOR: str(self.operator)}), PLAIN)
         write_table(sink, self.table, PLAIN)
         return seal(Kind.JOB, sink.getvalue().to_pybytes())
 
@@ -65,7 +65,7 @@ class Job:
             for name in ("leaves", "tuples")
         }
         found = Answers(**columns, tuples=pairs["tuples"])
-        return cls(int(answers.schema.metadata[_FAMILY]), Closing(found, pairs["leaves"]), read_table(layout, table))
+        return cls(int(answers.schema.metadata[_OPERATOR]), Closing(found, pairs["leaves"]), read_table(layout, table))
 
 
 def _aligned(body: memoryview) -> memoryview:
@@ -91,35 +91,39 @@ def window_jobs(batch: ShardBatch, tasks: int) -> Iterator[Job]:
     table = batch.ingested.table
     for operator, after, until in batch.closing:
         number = plan.operators.index(operator)
-        for closing in operator.reader(table).closing(after, until, plan.whole):
-            for part in _parts(operator, table, closing, batch.tuples if plan.whole else None):
+        for closing in operator.reader(table).closing(after, until, plan.keeps_tuples):
+            for part in _parts(operator, table, closing, batch.tuples if plan.keeps_tuples else None):
                 runs = list(part.runs(tasks))
                 yield from (Job(number, *part.job(plan.layout, chosen), jobs + turn) for chosen, turn in runs)
                 jobs += len(runs)
 
 
-def _parts(family: Family, table: PaneTable, closing: Closing, tuples: ShardTuples | None) -> Iterator[_Windows]:
+def _parts(
+    operator: WindowOperator, table: PaneTable, closing: Closing, tuples: ShardTuples | None
+) -> Iterator[_Windows]:
     """The windows with their tuples, if they need any: as many at a time as memory allows."""
     if not len(closing.answers.key):
         return
     if tuples is None:
-        yield _Windows(family, table, closing, None)
+        yield _Windows(operator, table, closing, None)
         return
-    for _, parts in groupby(tuples.parts(family, closing.answers), key=lambda part: id(part.held.tuples)):
+    for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.held.tuples)):
         # Windows of all models over the same tuples: so they stay in one order.
         answers, held = zip(*((part.answers, part.held) for part in parts), strict=True)
         begin, end = (np.concatenate([getattr(each, edge) for each in held]) for edge in ("begin", "end"))
-        yield _Windows(family, table, closing.take(np.concatenate(answers)), Held(held[0].tuples, begin, end))
+        yield _Windows(
+            operator, table, closing.take(np.concatenate(answers)), WindowContents(held[0].tuples, begin, end)
+        )
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows that close, of one family, and their tuples."""
+    """Windows that close, of one operator, and their tuples."""
 
-    family: Family
+    operator: WindowOperator
     table: PaneTable
     closing: Closing
-    held: Held | None
+    held: WindowContents | None
 
     def runs(self, tasks: int) -> Iterator[tuple[Int64Array, int]]:
         """Consecutive windows, in as many runs of about the same cost as there are tasks, and the turn of each."""
@@ -138,12 +142,12 @@ class _Windows:
         keys, key = np.unique(closing.answers.key, return_inverse=True)
         leaves = [leaf_set.empty() for leaf_set in layout.leaf_sets]
         of_leaves = None
-        if any(output.bound.whole is None for output in self.family.outputs):
-            for place, (begin, end) in enumerate(self.family.leaf_ranges(self.table, closing)):
+        if any(output.bound.holistic is None for output in self.operator.outputs):
+            for place, (begin, end) in enumerate(self.operator.leaf_ranges(self.table, closing)):
                 hull = _Hull(key, len(keys), begin, end)
                 of_leaves = hull.moved(begin, end)
-                own = self.family.own(self.table)[place].take(hull.places)
-                leaves[self.family.first_set + place] = Leaves(hull.key, own.time, own.state)
+                own = self.operator.own(self.table)[place].take(hull.places)
+                leaves[self.operator.first_set + place] = Leaves(hull.key, own.time, own.state)
         tuples, of_tuples = layout.no_tuples(), None
         if self.held is not None:
             begin, end = self.held.begin[chosen], self.held.end[chosen]
@@ -188,14 +192,14 @@ class JobTuples(ShardTuples):
     """The tuples of a job, which are in order and know their windows."""
 
     def __init__(self, plan: Plan, table: PaneTable) -> None:
-        super().__init__(plan.schema, plan.layout, plan.operators, table, table.tuples, settled=0)
+        super().__init__(plan.schema, plan.layout, plan.operators, table, table.tuples, finalized=0)
 
-    def parts(self, family: Family, answers: Answers) -> Iterator[Part]:
+    def parts(self, operator: WindowOperator, answers: Answers) -> Iterator[Part]:
         assert answers.tuples is not None, "a job knows where its tuples are"
         begin, end = answers.tuples
         for model in np.unique(answers.model):
             positions = np.flatnonzero(answers.model == model)
-            yield Part(positions, Held(self._memory, begin[positions], end[positions]))
+            yield Part(positions, WindowContents(self._memory, begin[positions], end[positions]))
 
 
 def done(plan: Plan, packed: bytes) -> Iterator[pa.RecordBatch]:
@@ -209,7 +213,7 @@ def done(plan: Plan, packed: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def _results(plan: Plan, job: Job, features: Sequence[ShardFeature]) -> Iterator[Emitted]:
-    operator, link = plan.operators[job.family], chain(plan, JobTuples(plan, job.table), features)
+    operator, link = plan.operators[job.operator], chain(plan, JobTuples(plan, job.table), features)
     for combined in operator.reader(job.table).combined(job.closing):
         for answered in link.answer(closed_windows(operator, combined)):
             yield Results(rendered(plan.schema, job.table, answered), answered.windows)
