@@ -43,7 +43,7 @@ def use_all() -> None:
     load.hear([b'["other", [[0, 5.0]]]'])
     load.done(3_000_000, 10)
     load.rate(2.0)
-    load.told()
+    load.report()
     HostFolder().forget("a" * 32)
     HostFolder().forget(QUERY)
 

@@ -170,7 +170,7 @@ class Cluster:
         """`rows` come in, each host gets as many."""
         hosts = [self._load(folder) for folder in self.folders]
         rates = [host.rate(TARGET) for host in hosts]
-        told = [host.told() for host in hosts]
+        told = [host.report() for host in hosts]
         self.clock += 0.1
         for host in hosts:
             host.done(None, int(rows / len(hosts)))

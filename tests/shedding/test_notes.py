@@ -65,7 +65,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def use_all(told: bytes) -> float:
     host = HostLoad(QUERY, 3, HostFolder())
     host.hear([told, json.dumps(["another host", [[2, 1.0]]]).encode()])
-    host.told()
+    host.report()
     rate = host.rate(TARGET)
     host.done(1_000_000, 10)
     host.done()

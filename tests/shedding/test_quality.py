@@ -178,7 +178,7 @@ def test_errors_of_frequencies_are_shares(x: list[int], weight: float, as_list: 
     columns = pa.record_batch([pa.array(x), pa.array([weight] * len(x))], names=["x", WEIGHT])
     keys = np.zeros(len(x), dtype=np.int64)
     held = WindowContents(Tuples(keys, np.arange(len(x)), columns), np.zeros(1, dtype=np.int64), np.array([len(x)]))
-    (error,) = missed_in_kept(held.chosen("x", None), 1, as_list, 0.95)
+    (error,) = missed_in_kept(held.selected("x", None), 1, as_list, 0.95)
     assert 0 <= error <= 1
 
 

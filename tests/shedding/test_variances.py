@@ -147,7 +147,7 @@ def held(x: Float64Array, kept: int) -> WindowContents:
 def test_a_more_frequent_value_is_missed_by_no_more_than_the_error(kept: int) -> None:
     """At least 95 % of 400 windows, less four deviations (4.4 points); the bound is a wide one and holds for all."""
     x, share = zipf_windows(np.random.default_rng(3))
-    chosen = held(x, kept).chosen("x", None)
+    chosen = held(x, kept).selected("x", None)
     error = missed_in_kept(chosen, 1, False, 0.95)
     told = np.asarray(chosen.column)[most_frequent(chosen, 1).tuple].astype(int)
     missed = share.max(axis=1) - share[np.arange(len(x)), told]
@@ -157,10 +157,10 @@ def test_a_more_frequent_value_is_missed_by_no_more_than_the_error(kept: int) ->
 
 def test_a_mode_far_ahead_is_certain_and_a_list_of_counts_never_is() -> None:
     x = np.where(np.random.default_rng(3).random((5, SIZE)) < 0.9, 1.0, 2.0)
-    chosen = held(x, 200).chosen("x", None)
+    chosen = held(x, 200).selected("x", None)
     assert missed_in_kept(chosen, 1, False, 0.95).tolist() == [0.0] * 5
     assert np.all(missed_in_kept(chosen, 1, True, 0.95) > 0)
-    whole = held(x, SIZE).chosen("x", None)
+    whole = held(x, SIZE).selected("x", None)
     assert missed_in_kept(whole, 1, True, 0.95).tolist() == [0.0] * 5
 
 

@@ -15,6 +15,6 @@ from muntin.holistic.function import HolisticFunction, lists
 @dataclass(frozen=True)
 class Collected(HolisticFunction):
     def compute(self, contents: WindowContents) -> pa.Array:
-        selected = contents.chosen(self.column, self.where)
+        selected = contents.selected(self.column, self.where)
         positions, _ = expand(selected.begin, selected.sizes)
         return lists(np.append(0, np.cumsum(selected.sizes)), selected.column.take(pa.array(positions)))

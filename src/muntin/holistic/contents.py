@@ -28,20 +28,20 @@ class WindowContents:
     end: Int64Array
     one_per_key: bool = False
     """Whether each key has one window with all of its tuples, as in samples of windows: then no windows overlap."""
-    _chosen: dict[tuple[str, str | None], Chosen] = field(default_factory=dict)
+    _selections: dict[tuple[str, str | None], Selection] = field(default_factory=dict)
 
-    def chosen(self, column: str, where: str | None) -> Chosen:
+    def selected(self, column: str, where: str | None) -> Selection:
         """The windows over the tuples that count: those whose column is not null and whose filter is true."""
-        if (column, where) not in self._chosen:
+        if (column, where) not in self._selections:
             array = self.tuples.columns.column(column)
-            self._chosen[column, where] = Chosen.of(self, array, self.mask((column,), where))
-        return self._chosen[column, where]
+            self._selections[column, where] = Selection.of(self, array, self.mask((column,), where))
+        return self._selections[column, where]
 
-    def chosen_together(self, columns: Sequence[str], where: str | None) -> Chosen:
+    def selected_together(self, columns: Sequence[str], where: str | None) -> Selection:
         """The same for combinations of several non-null columns: equal combinations share one code."""
         parts = [keys.normalised(self.tuples.columns.column(column)) for column in columns]
         codes, _ = keys.encode(parts, len(self.tuples))
-        return Chosen.of(self, pa.array(codes), self.mask(columns, where))
+        return Selection.of(self, pa.array(codes), self.mask(columns, where))
 
     @cached_property
     def weights(self) -> Float64Array | None:
@@ -69,7 +69,7 @@ class WindowContents:
 
 
 @dataclass
-class Chosen:
+class Selection:
     """A column of the tuples that count, and the windows as ranges of its rows."""
 
     key: Int64Array
@@ -80,7 +80,7 @@ class Chosen:
     weights: Float64Array | None = None
 
     @classmethod
-    def of(cls, windows: WindowContents, column: pa.Array, kept: BoolArray | None) -> Chosen:
+    def of(cls, windows: WindowContents, column: pa.Array, kept: BoolArray | None) -> Selection:
         weights = windows.weights
         if kept is None or all_true(kept):
             return cls(windows.tuples.key, column, windows.begin, windows.end, windows.one_per_key, weights)
@@ -99,7 +99,7 @@ class Chosen:
         return self.sizes.astype(np.float64) if self.weights is None else self._summed(self.weights)
 
     @property
-    def as_good_as(self) -> Int64Array:
+    def effective_sizes(self) -> Int64Array:
         """The effective sample size of each window (Kish): smaller if a few tuples carry most of the weight."""
         if self.weights is None:
             return self.sizes

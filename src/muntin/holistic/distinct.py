@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
-from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.contents import Selection, WindowContents
 from muntin.holistic.function import HolisticFunction
 from muntin.tree.wavelet import WaveletMatrix
 
@@ -29,9 +29,9 @@ class DistinctCount(HolisticFunction):
 
     def compute(self, contents: WindowContents) -> pa.Array:
         selected = (
-            contents.chosen_together(self.columns, self.where)
+            contents.selected_together(self.columns, self.where)
             if self.others
-            else contents.chosen(self.column, self.where)
+            else contents.selected(self.column, self.where)
         )
         count = np.zeros(len(selected.sizes), dtype=np.int64)
         windows = np.flatnonzero(selected.sizes)
@@ -43,7 +43,7 @@ class DistinctCount(HolisticFunction):
         return pa.array(count)
 
 
-def predecessors(selected: Chosen) -> Int64Array:
+def predecessors(selected: Selection) -> Int64Array:
     """For every tuple, one more than the position of its predecessor within the key; 0 if it has none."""
     order = selected.by_value
     same = (np.diff(selected.order_keys[order]) == 0) & (np.diff(selected.key[order]) == 0)

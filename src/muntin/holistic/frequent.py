@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array, expand, positions_in_runs, run_numbers, run_starts, stable_order
-from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.contents import Selection, WindowContents
 from muntin.holistic.function import HolisticFunction, lists, spread
 from muntin.holistic.weighted import slabs
 
@@ -39,7 +39,7 @@ class Mode(HolisticFunction):
     takes_weights: ClassVar[bool] = True
 
     def compute(self, contents: WindowContents) -> pa.Array:
-        selected = contents.chosen(self.column, self.where)
+        selected = contents.selected(self.column, self.where)
         frequencies = most_frequent(selected, 1)
         return spread(selected.column.take(pa.array(frequencies.tuple)), frequencies.window, len(selected.sizes))
 
@@ -51,14 +51,14 @@ class TopK(HolisticFunction):
     takes_weights: ClassVar[bool] = True
 
     def compute(self, contents: WindowContents) -> pa.Array:
-        selected = contents.chosen(self.column, self.where)
+        selected = contents.selected(self.column, self.where)
         frequencies = most_frequent(selected, self.k)
         items = selected.column.take(pa.array(frequencies.tuple))
         pairs = pa.StructArray.from_arrays([items, pa.array(frequencies.count)], names=["item", "count"])
         return lists(np.searchsorted(frequencies.window, np.arange(len(selected.sizes) + 1)), pairs)
 
 
-def most_frequent(selected: Chosen, k: int) -> Frequencies:
+def most_frequent(selected: Selection, k: int) -> Frequencies:
     """The k most frequent values of each window; after shedding, a tuple counts with its weight."""
     if selected.weights is not None:
         results = [slab.frequencies(selected, k) for slab in slabs(selected, np.flatnonzero(selected.sizes))]
@@ -77,7 +77,7 @@ def most_frequent(selected: Chosen, k: int) -> Frequencies:
     return Frequencies(window[restored], row[restored], count[restored])
 
 
-def _counted(selected: Chosen, begin: Int64Array, end: Int64Array, k: int) -> Iterator[Frequencies]:
+def _counted(selected: Selection, begin: Int64Array, end: Int64Array, k: int) -> Iterator[Frequencies]:
     """The same for windows sorted by `begin` and `end`."""
     rows = stable_order(selected.order_keys)
     starts = run_starts(selected.order_keys[rows])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Array, Float64Array, Int64Array, all_true, any_true
-from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.contents import Selection, WindowContents
 from muntin.holistic.function import HolisticFunction, lists, spread
 from muntin.holistic.weighted import slabs
 
@@ -29,7 +29,7 @@ class Quantiles(HolisticFunction):
 
     def repeated(self, contents: WindowContents, times: Int64Array | None) -> pa.Array:
         """The quantiles if every tuple of a window occurs `times` times, as in a join; None means once."""
-        selected = contents.chosen(self.column, self.where)
+        selected = contents.selected(self.column, self.where)
         windows = np.flatnonzero(selected.sizes if times is None else selected.sizes * times)
         times = None if times is None else times[windows]
         quantiles = [_quantile(selected, windows, times, probability) for probability in self.probabilities]
@@ -39,7 +39,7 @@ class Quantiles(HolisticFunction):
         return spread(lists(offsets, pa.array(np.column_stack(quantiles).ravel())), windows, len(selected.sizes))
 
 
-def _quantile(selected: Chosen, windows: Int64Array, times: Int64Array | None, probability: float) -> Float64Array:
+def _quantile(selected: Selection, windows: Int64Array, times: Int64Array | None, probability: float) -> Float64Array:
     numbers = selected.numbers
     if selected.weights is not None:
         return _weighted(selected, numbers, windows, probability)
@@ -58,7 +58,7 @@ def _quantile(selected: Chosen, windows: Int64Array, times: Int64Array | None, p
     return _interpolated(position, low, high, between)
 
 
-def _of_one(selected: Chosen, window: Int64Array, probability: float) -> Float64Array:
+def _of_one(selected: Selection, window: Int64Array, probability: float) -> Float64Array:
     """The same for a single window, bit for bit: for one value, array operations cost more than the arithmetic."""
     position = (int(selected.sizes[window][0]) - 1) * probability
     below, above = floor(position), ceil(position)
@@ -72,7 +72,7 @@ def _place(position: Float64Array, times: Int64Array | None) -> Int64Array:
     return index if times is None else index // times
 
 
-def _weighted(selected: Chosen, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
+def _weighted(selected: Selection, numbers: Float64Array, windows: Int64Array, probability: float) -> Float64Array:
     """The same for weighted tuples, each of which represents several."""
     parts = [np.zeros(0)]
     for slab in slabs(selected, windows):

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from muntin.arrays import Float64Array, Int64Array, expand, positions_in_runs, run_starts
-from muntin.holistic.contents import Chosen
+from muntin.holistic.contents import Selection
 from muntin.partials.partial import sums
 
 MOST_TUPLES = 1 << 22
@@ -48,7 +48,7 @@ class Slab:
         first = np.append(0, ends[:-1])
         return np.asarray(self.tuples[np.clip(index, first, ends - 1)])
 
-    def frequencies(self, selected: Chosen, k: int) -> tuple[Int64Array, Int64Array, Float64Array]:
+    def frequencies(self, selected: Selection, k: int) -> tuple[Int64Array, Int64Array, Float64Array]:
         """The k values of each window with the largest weight: the window, a tuple with the value, the weight."""
         values = selected.order_keys[self.tuples]
         starts = run_starts(self.window_index, values)
@@ -58,7 +58,7 @@ class Slab:
         return self.windows[self.window_index[starts][order]], self.tuples[starts][order], weight[order]
 
 
-def slabs(selected: Chosen, windows: Int64Array) -> Iterator[Slab]:
+def slabs(selected: Selection, windows: Int64Array) -> Iterator[Slab]:
     """Groups of non-empty windows with at most `MOST_TUPLES` tuples in total, or a single window."""
     assert selected.weights is not None
     tuples_until = np.cumsum(selected.sizes[windows])

@@ -20,7 +20,7 @@ from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
 from muntin.features.shedding.scaled import Scaled
 from muntin.features.shedding.weighed import Weighed
-from muntin.features.shedding.windows import tell_interval, typed
+from muntin.features.shedding.windows import set_interval, typed
 from muntin.joins.kept_pairs import KeptPairs, interval_of
 from muntin.panes import keys as key_codes
 from muntin.panes.table import PaneTable, key_columns
@@ -101,7 +101,7 @@ class PairsScaledBack:
         keys = [key_codes.normalised(self.table.keys.column(name).take(codes)) for name in self.plan.keys]
         groups = self.pairs.numbers(keys)
         values = dict(answered.values)
-        estimates, asked = self.pairs.told(groups, self.shedding)
+        estimates, asked = self.pairs.quality(groups, self.shedding)
         shed = estimates.approximate
         asked, shed_groups = asked.take(shed), groups[shed]
         of_measures = {}
@@ -116,5 +116,5 @@ class PairsScaledBack:
                 values[name] = patched(values[name], shed, typed(interval.value, of_kept, output))
             elif how is not None:
                 interval = how.interval(of_kept, None, asked)
-            tell_interval(estimates, name, interval, shed, values[name])
+            set_interval(estimates, name, interval, shed, values[name])
         return replace(answered, values=values, estimates=estimates)

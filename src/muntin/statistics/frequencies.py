@@ -11,19 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.arrays import BoolArray, Float64Array, Int64Array
-from muntin.holistic.contents import Chosen
+from muntin.holistic.contents import Selection
 from muntin.holistic.frequent import Frequencies, most_frequent
 
 
 def missed_share(
-    selected: Chosen, most: Frequencies, known: BoolArray, k: int, as_list: bool, confidence: float
+    selected: Selection, most: Frequencies, known: BoolArray, k: int, as_list: bool, confidence: float
 ) -> Float64Array:
     """The error of each window, infinite without any tuples; `most` are the k + 1 most frequent values.
 
     The error is 0 where all tuples are `known`, and where the k-th value is so far ahead of the next that none can be
     missing. A list also reports how often its values occur, so its error is 0 only where all tuples are known.
     """
-    bound = np.minimum(2 * _frequency_error(np.maximum(selected.as_good_as, 1), confidence), 1.0)  # it is a share
+    bound = np.minimum(2 * _frequency_error(np.maximum(selected.effective_sizes, 1), confidence), 1.0)  # it is a share
     error = np.where(selected.sizes > 0, bound, np.inf)
     if as_list:
         return np.where(known, 0.0, error)
@@ -41,7 +41,7 @@ def places(most: Frequencies) -> Int64Array:
     return np.asarray(np.arange(len(most.window)) - np.searchsorted(most.window, most.window))
 
 
-def missed_in_kept(selected: Chosen, k: int, as_list: bool, confidence: float) -> Float64Array:
+def missed_in_kept(selected: Selection, k: int, as_list: bool, confidence: float) -> Float64Array:
     """`missed_share` for windows from which tuples were shed: all are known if every kept tuple has weight 1."""
     known = (selected.sizes > 0) & (selected.total <= selected.sizes * (1 + 1e-9))
     return missed_share(selected, most_frequent(selected, k + 1), known, k, as_list, confidence)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Float64Array, Int64Array
-from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.contents import Selection, WindowContents
 from muntin.holistic.function import lists, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.holistic.weighted import Slab, slabs
@@ -20,7 +20,7 @@ def intervals(function: Quantiles, contents: WindowContents, confidence: float) 
     They are those of a sample with the effective size of the kept tuples: as many tuples of equal weight as would give
     the same precision.
     """
-    selected = contents.chosen(function.column, function.where)
+    selected = contents.selected(function.column, function.where)
     if selected.weights is None:
         exact = function.compute(contents)
         return exact, exact
@@ -39,10 +39,10 @@ def intervals(function: Quantiles, contents: WindowContents, confidence: float) 
 
 
 def _bounds(
-    selected: Chosen, numbers: Float64Array, windows: Int64Array, probability: float, confidence: float
+    selected: Selection, numbers: Float64Array, windows: Int64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
     """The bounds of one quantile, NaN where the kept tuples have none."""
-    effective_sizes = np.maximum(selected.as_good_as, 1)
+    effective_sizes = np.maximum(selected.effective_sizes, 1)
     parts = [
         _slab_bounds(slab, effective_sizes[slab.windows], numbers, probability, confidence)
         for slab in slabs(selected, windows)

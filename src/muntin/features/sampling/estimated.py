@@ -20,7 +20,7 @@ from muntin.aggregates.custom import estimated
 from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, any_true
 from muntin.expressions import shown
 from muntin.features.sampling.policy import Approximation
-from muntin.holistic.contents import Chosen, WindowContents
+from muntin.holistic.contents import Selection, WindowContents
 from muntin.holistic.frequent import most_frequent
 from muntin.holistic.function import HolisticFunction, lists
 from muntin.holistic.quantiles import Quantiles
@@ -120,11 +120,11 @@ class QuantileEstimator(OfHolistic):
 
     def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
         assert isinstance(self.holistic, Quantiles)
-        chosen = seen.held.chosen(self.holistic.column, self.holistic.where)
+        chosen = seen.held.selected(self.holistic.column, self.holistic.where)
         size = statistics[COUNT].astype(np.int64)
         several = self.holistic.probabilities
         confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
-        n = chosen.as_good_as
+        n = chosen.effective_sizes
         error = reduce(np.maximum, (rank_error(n, size, each, confidence, seen.allowed) for each in several))
         if chosen.weights is not None:
             return Estimate(
@@ -165,7 +165,7 @@ class QuantileEstimator(OfHolistic):
 
 
 def _order_interval(
-    chosen: Chosen, size: Int64Array, probability: float, confidence: float
+    chosen: Selection, size: Int64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
     """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
     n = chosen.sizes
@@ -199,7 +199,7 @@ class FrequencyEstimator(OfHolistic):
     as_list: bool
 
     def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        chosen = seen.held.chosen(self.holistic.column, self.holistic.where)
+        chosen = seen.held.selected(self.holistic.column, self.holistic.where)
         size = statistics[COUNT]
         most = most_frequent(chosen, self.k + 1)
         error = missed_share(chosen, most, chosen.sizes >= size, self.k, self.as_list, seen.confidence)
@@ -269,7 +269,7 @@ class MeanEstimator(Estimator):
         return (self.column,) if self.where is None else (self.column, self.where)
 
     def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        chosen = seen.held.chosen(self.column, self.where)
+        chosen = seen.held.selected(self.column, self.where)
         n, size = chosen.sizes, statistics[COUNT].astype(np.int64)
         summed = np.zeros(len(n))
         held = np.flatnonzero(n)

@@ -59,7 +59,7 @@ class AnswerCounts:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Candidates:
     """Windows of keys, with what is known of them before anything is drawn."""
 
     answers: Answers
@@ -82,13 +82,13 @@ class _Asked:
     def groups(self) -> Int64Array:
         return np.bincount(self.window)
 
-    def take(self, chosen: Int64Array) -> _Asked:
+    def take(self, chosen: Int64Array) -> _Candidates:
         """Some of them, with all groups of their windows."""
         _, window = np.unique(self.window[chosen], return_inverse=True)
         begin, end, share = (each[chosen] for each in (self.begin, self.end, self.share))
         most = tuple(each[chosen] for each in self.most)
         known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
-        return _Asked(
+        return _Candidates(
             self.answers.take(chosen),
             known,
             self.size[chosen],
@@ -132,18 +132,18 @@ class SampledAnswers:
             )
             contents = _contents(answers, estimates.size)
             if not self._sampling.infeasible and self._samples.pause.looks_at(contents):
-                self._look_at(self._asked(operator, answers, {**known, **lazy.lowered()}), contents)
+                self._look_at(self._candidates(operator, answers, {**known, **lazy.lowered()}), contents)
             return found, estimates
         known = {**known, **lazy.lowered()}
         if not self._sampling.estimators:
             return known, Estimates.all_exact(np.asarray(known[SIZE]), INCREMENTAL)
-        asked = self._asked(operator, answers, known)
+        asked = self._candidates(operator, answers, known)
         answered = self._answered(operator, asked)
         if not self.counted.helped:
             self._look_at(asked, _contents(answers, asked.size))
         return answered
 
-    def _look_at(self, asked: _Asked, contents: pause.WindowSizes) -> None:
+    def _look_at(self, asked: _Candidates, contents: pause.WindowSizes) -> None:
         """Whether sizes tell that no sample within the budget could do."""
         self.counted.looked_at = contents
         self.counted.feasible += count_true(self._feasible(asked, [asked.share] * len(asked.most)))
@@ -153,7 +153,7 @@ class SampledAnswers:
         blind = self._samples.pause.blind
         return blind is not None and int(answers.start.max()) <= blind
 
-    def _answered(self, operator: WindowOperator, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
+    def _answered(self, operator: WindowOperator, asked: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
         if not any_true(asked.is_sampled):
             return self._exact(operator, asked.answers, asked.known)
         if len(asked.size) < FEW:
@@ -192,7 +192,7 @@ class SampledAnswers:
         (answered,) = self._inner.answer(ClosedWindows(operator, answers, known, LazyAggregates(), also or {}))
         return dict(answered.values)
 
-    def _asked(self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array]) -> _Asked:
+    def _candidates(self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array]) -> _Candidates:
         size = np.asarray(known[SIZE])
         begin, end = answers.start, answers.end
         if answers.from_end is not None:
@@ -218,9 +218,9 @@ class SampledAnswers:
             is_sampled = begin > blind
             limits = [np.where(is_sampled, each, 0) for each in limits]
         within = tuple(np.minimum(most, limit) for limit in limits)
-        return _Asked(answers, known, size, window, begin, end, most, within, is_sampled)
+        return _Candidates(answers, known, size, window, begin, end, most, within, is_sampled)
 
-    def _feasible(self, asked: _Asked, most: Sequence[Int64Array]) -> BoolArray:
+    def _feasible(self, asked: _Candidates, most: Sequence[Int64Array]) -> BoolArray:
         """Which windows may be answered from samples of at most so many tuples, as far as their sizes tell."""
         least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
@@ -230,7 +230,7 @@ class SampledAnswers:
             least = np.maximum(least, self._combined(error, asked))
         return np.asarray(least[asked.window] <= self._policy.error)
 
-    def _sampled(self, operator: WindowOperator, asked: _Asked) -> tuple[dict[str, pa.Array], Estimates]:
+    def _sampled(self, operator: WindowOperator, asked: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
         """Estimates where they are good enough, and exact answers for the rest."""
         judged = self._judged(operator, asked)
         exact = np.flatnonzero(~judged.good)
@@ -253,7 +253,7 @@ class SampledAnswers:
         self.counted.exact += len(asked.size) - approximate
         return found, from_samples(asked.size, judged, self._policy.confidence)
 
-    def _judged(self, operator: WindowOperator, asked: _Asked) -> Judged:
+    def _judged(self, operator: WindowOperator, asked: _Candidates) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
         size = asked.size
         seen: list[Seen] = []
@@ -279,7 +279,7 @@ class SampledAnswers:
         own = {statistic: known[at] for at, (output, statistic) in hidden if output == name}
         return {each: values.numbers(of.fill_null(0) if of.null_count else of) for each, of in own.items()}
 
-    def _combined(self, error: Float64Array, asked: _Asked) -> Float64Array:
+    def _combined(self, error: Float64Array, asked: _Candidates) -> Float64Array:
         """One error for the groups of each window: their mean (the paper's L1), or the largest."""
         groups = asked.groups
         if self._policy.combine == "max":

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from muntin.arrays import Runs, State, any_true
-from muntin.features.shedding.weighed import Estimates, Kept, Weighed, WindowSamples
+from muntin.features.shedding.weighed import Estimates, Kept, Weighed, StratumMoments
 from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
 from muntin.partials.rows import Rows
 
@@ -58,7 +58,7 @@ class Correction(Partial):
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "only strata of which tuples were shed have something to correct"
         with np.errstate(all="ignore"):
-            of = WindowSamples.of(rows, self.column, self.where)
+            of = StratumMoments.of(rows, self.column, self.where)
             count = (rows.strata.received / of.kept - 1) * of.counting
             spread = of.spread(rows.strata)
             variance, rise = spread * of.squares, spread * of.counting * (1 - of.counting / of.kept)

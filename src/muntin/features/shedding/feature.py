@@ -82,7 +82,7 @@ class SheddingRows(RowFeature):
     def __init__(self, shedder: Shedder, load: HostLoad | None = None) -> None:
         self._shedder = shedder
         self._load = load
-        self._reported = None if load is None else load.told().decode()
+        self._reported = None if load is None else load.report().decode()
         self.rows_together = ROWS_TOGETHER if shedder.sheds else 0
 
     def keep(self, times: Int64Array, panes: Panes) -> KeptRows | None:

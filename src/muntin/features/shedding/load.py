@@ -25,7 +25,7 @@ from muntin.features.shedding.notes import MOST_BYTES, done_tasks, durations, ho
 
 LOOK_BACK = 8
 """How many batches are looked at."""
-TOLD = 3
+REPORTED_BATCHES = 3
 """Of how many it is told how long they took."""
 STARTING = 10.0
 """So many seconds of the first batch do not count: then workers are started, and everything is slow once."""
@@ -59,10 +59,10 @@ class HostLoad:
         """A task is done: this was the latest event time that it saw, in microseconds, and so many rows came in."""
         self._add("done", self._batch, [time.time(), None if latest is None else latest / 1e6, rows])
 
-    def told(self) -> bytes:
+    def report(self) -> bytes:
         """What other hosts should know: how long the last batches took this one."""
         took = [(number, batch.finished - batch.started) for number, batch in self._history().items()]
-        return json.dumps([self._host, took[-TOLD:]]).encode()
+        return json.dumps([self._host, took[-REPORTED_BATCHES:]]).encode()
 
     def hear(self, told: Iterable[bytes]) -> None:
         """Leave a note on how long batches took other hosts."""

@@ -61,7 +61,7 @@ class Scaled:
         return not is_uniform and self.kind in ("count", "sum", "mean")
 
     def interval(
-        self, known: pa.Array, estimates: Estimates | None, asked: Asked, partners: Estimates | None = None
+        self, known: pa.Array, estimates: Estimates | None, asked: ShedWindows, partners: Estimates | None = None
     ) -> Interval | None:
         """The answers, and between what the truth is; `known` is what the kept tuples say as they are.
 
@@ -76,7 +76,7 @@ class Scaled:
                 own = _times(own, self.partners._own(asked.calibrated(partners), asked))
         return own
 
-    def _own(self, of: Estimates, asked: Asked) -> Interval:
+    def _own(self, of: Estimates, asked: ShedWindows) -> Interval:
         if self.kind == "count":
             if self.counted and not asked.is_uniform:
                 return Interval(of["count"], of["count"], of["count"])
@@ -91,7 +91,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShedWindows:
     """Windows of which tuples were shed."""
 
     kept: Int64Array
@@ -103,7 +103,7 @@ class Asked:
     """Where tuples were kept whatever their group is: how many those stand for, and how sure that is."""
 
     @classmethod
-    def of(cls, told: WindowEstimates, shed: Int64Array, is_uniform: bool, stood_for: Estimates | None = None) -> Asked:
+    def of(cls, told: WindowEstimates, shed: Int64Array, is_uniform: bool, stood_for: Estimates | None = None) -> ShedWindows:
         return cls(told.sampled[shed], told.size[shed].astype(np.float64), is_uniform, told.confidence, stood_for)
 
     def calibrated(self, of: Estimates) -> Estimates:
@@ -125,7 +125,7 @@ class Asked:
                 found[name] = found[name] * (1 - share)
         return found | {"certainty": of["certainty"]}
 
-    def take(self, chosen: Int64Array) -> Asked:
+    def take(self, chosen: Int64Array) -> ShedWindows:
         return replace(self, kept=self.kept[chosen], size=self.size[chosen])
 
 
@@ -147,7 +147,7 @@ def _at_least_one(count: Float64Array) -> Float64Array:
     return np.maximum(count, 1.0)
 
 
-def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: Asked) -> Interval:
+def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: ShedWindows) -> Interval:
     """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
     kept, certainty = of["kept"], of["certainty"]
     degrees = np.minimum(of["variance"] ** 2 / certainty, kept)
@@ -163,7 +163,7 @@ def _around(value: Float64Array, scatter: Float64Array, of: Estimates, asked: As
     return Interval.around(value, half)
 
 
-def _count(of: Estimates, asked: Asked) -> Interval:
+def _count(of: Estimates, asked: ShedWindows) -> Interval:
     """It is exact what there is to draw from, and the share that counts has the interval of Clopper and Pearson, for
     as many tuples as would be as sure if they were not stratified (Korn and Graubard, 1998).
     """

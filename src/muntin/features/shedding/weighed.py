@@ -70,7 +70,7 @@ class Weighed(Partial):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            return _stratum(rows.strata, WindowSamples.of(rows, self.column, self.where))
+            return _stratum(rows.strata, StratumMoments.of(rows, self.column, self.where))
 
     def combine(self, left: State, right: State) -> State:
         """As moments are merged, with the variances of both sides moved to the common mean."""
@@ -112,7 +112,7 @@ class WeighedSquares(Weighed):
 
     def lift(self, rows: Rows) -> State:
         with np.errstate(all="ignore"):
-            drawn = WindowSamples.of(rows, self.column, self.where)
+            drawn = StratumMoments.of(rows, self.column, self.where)
             return (*_stratum(rows.strata, drawn), *_squares(rows.strata, drawn))
 
     def combine(self, left: State, right: State) -> State:
@@ -130,7 +130,7 @@ class WeighedSquares(Weighed):
 
 
 @dataclass(frozen=True)
-class WindowSamples:
+class StratumMoments:
     """What was kept of every stratum: `kept` tuples, of which `counting` count, with these moments."""
 
     groups: Int64Array
@@ -142,7 +142,7 @@ class WindowSamples:
     squares: Float64Array
 
     @classmethod
-    def of(cls, rows: Rows, column: str | None, where: str | None) -> WindowSamples:
+    def of(cls, rows: Rows, column: str | None, where: str | None) -> StratumMoments:
         numbers = np.zeros(len(rows.groups))  # of what is no number, it is counted how often it is there
         if column is not None and values.is_numeric(rows.array(column).type):
             numbers = rows.numbers(column)
@@ -179,7 +179,7 @@ class WindowSamples:
         return np.where(self.kept < strata.received, strata.received * (weight - 1) / drawn, 0.0)
 
 
-def _stratum(strata: Strata | None, of: WindowSamples) -> State:
+def _stratum(strata: Strata | None, of: StratumMoments) -> State:
     nothing, counting = of.nothing, of.counting
     if strata is None:  # nothing was dropped
         return (counting, of.mean, of.squares, counting, nothing, nothing, nothing, nothing)
@@ -195,7 +195,7 @@ def _stratum(strata: Strata | None, of: WindowSamples) -> State:
     return (count, of.mean, deviations, counting, count_variance, nothing, variance, certainty)
 
 
-def _squares(strata: Strata | None, of: WindowSamples) -> State:
+def _squares(strata: Strata | None, of: StratumMoments) -> State:
     if strata is None:
         return (of.nothing, of.nothing, of.nothing, of.counting)
     kept, spread, cubes, fourth = np.maximum(of.kept, 1), of.spread(strata), of.moment(3), of.moment(4)

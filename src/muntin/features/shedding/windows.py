@@ -31,7 +31,7 @@ from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import Asked, Scaled
+from muntin.features.shedding.scaled import ShedWindows, Scaled
 from muntin.features.shedding.weighed import FIELDS
 from muntin.features.shedding.weighed import Estimates as Weights
 from muntin.holistic.contents import WindowContents
@@ -47,7 +47,7 @@ States: TypeAlias = Mapping[str, tuple[State, ...]]
 
 
 @dataclass
-class AnswerCounts:
+class ShedCounts:
     """How the windows of keys of one batch were answered."""
 
     exact: int = 0
@@ -66,9 +66,9 @@ class ShedLink:
         self._policy = policy
         self._inner = inner
         self._tuples = tuples
-        self.counted = AnswerCounts()
+        self.counted = ShedCounts()
 
-    def _told(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> tuple[Estimates, Int64Array, States]:
+    def _estimates(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> tuple[Estimates, Int64Array, States]:
         """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them.
 
         And which of them tuples were shed of, with their hidden states.
@@ -106,12 +106,12 @@ class ShedFunction(ShedLink):
         estimates: Estimates | None = None
         for answered in self._inner.answer(windows):
             if estimates is None:  # windows may be answered in several pieces
-                estimates = self._estimates(windows, answered.given)
+                estimates = self._function_estimates(windows, answered.given)
             yield replace(answered, estimates=estimates)
 
-    def _estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
+    def _function_estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
         """How good the answers are of a function that was `given` so many tuples, if not all that are kept."""
-        told, _, _ = self._told(windows.values, windows.lazy)
+        told, _, _ = self._estimates(windows.values, windows.lazy)
         given = told.sampled if given is None else given
         shed = np.flatnonzero(given < told.size)
         told = Estimates(shed, told.exact_mode, np.full(len(shed), np.nan), told.confidence, given, told.size)
@@ -132,8 +132,8 @@ class ShedAnswers(ShedLink):
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         known = windows.values
-        told, shed, states = self._told(known, windows.lazy)
-        asked = Asked.of(told, shed, self._policy.is_uniform, _of_all(states))
+        told, shed, states = self._estimates(known, windows.lazy)
+        asked = ShedWindows.of(told, shed, self._policy.is_uniform, _of_all(states))
         found = dict(known)
         if self._plan.keeps_tuples:
             found = self._of_tuples(windows, told)
@@ -200,7 +200,7 @@ class ShedAnswers(ShedLink):
         told: Estimates,
         known: Mapping[str, pa.Array],
         states: States,
-        asked: Asked,
+        asked: ShedWindows,
         shed: Int64Array,
     ) -> None:
         """One of the decomposable aggregates is scaled back, by the hidden `states` of windows that were shed."""
@@ -220,10 +220,10 @@ class ShedAnswers(ShedLink):
         interval = scaled.interval(of_kept, estimates, asked, partners)
         if estimates is not None and interval is not None:
             found[output.name] = _corrected(found[output.name], shed, interval.value, of_kept, output)
-        tell_interval(told, output.name, interval, shed, found[output.name])
+        set_interval(told, output.name, interval, shed, found[output.name])
 
 
-def tell_interval(told: Estimates, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
+def set_interval(told: Estimates, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
     """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
     if interval is None:
         told.low[name] = told.high[name] = None
@@ -256,7 +256,7 @@ def _unweighed(operator: WindowOperator) -> dict[str, OfContents]:
 
 def _of_unweighed(function: OfContents, held: WindowContents) -> pa.Array:
     columns = held.tuples.columns.drop_columns([WEIGHT])
-    return function(replace(held, tuples=replace(held.tuples, columns=columns), _chosen={}))
+    return function(replace(held, tuples=replace(held.tuples, columns=columns), _selections={}))
 
 
 def _replaced(answers: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
@@ -289,7 +289,7 @@ def _sides(whole: Quantiles, confidence: float, held: WindowContents) -> pa.Arra
 
 def _missed(whole: Mode | TopK, confidence: float, held: WindowContents) -> pa.Array:
     """Values have no interval: what is told is by what share of the window a more frequent one may have been missed."""
-    chosen = held.chosen(whole.column, whole.where)
+    chosen = held.selected(whole.column, whole.where)
     k, as_list = (whole.k, True) if isinstance(whole, TopK) else (1, False)
     error = missed_in_kept(chosen, k, as_list, confidence)
     unknown = pa.nulls(len(error), pa.float64())
