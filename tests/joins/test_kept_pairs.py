@@ -17,7 +17,7 @@ from muntin import windows as W
 from muntin.arrays import Float64Array
 from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
-from muntin.features.shedding.scaled import ShedWindows, Kind, Scaled
+from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
 from muntin.features.shedding.weighed import Weighed, WeighedSquares
 from muntin.joins import pairs, product
 from muntin.joins.kept_pairs import KeptPairs, interval_of
@@ -96,7 +96,9 @@ class WindowSamples:
         """Value, low, high and truth of the windows that have pairs."""
         found = KeptPairs.of([weighed], [self.number], self.batch)
         chosen = np.arange(len(found.keys[0]))
-        told, asked = found.quality(chosen, Shedding.of(0.9, None, "uniform" if self.is_uniform else "concept", 0, 0.95))
+        told, asked = found.quality(
+            chosen, Shedding.of(0.9, None, "uniform" if self.is_uniform else "concept", 0, 0.95)
+        )
         assert len(told.approximate) == len(told.size)
         interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.is_uniform), asked)
         return interval.value, interval.low, interval.high, self.truth[kind][np.asarray(found.keys[0])]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.engine.plan import Plan
 from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
-from muntin.features.shedding.scaled import ShedWindows, Kind, Scaled
+from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
 from muntin.features.shedding.strata import kept_by_concept, random_numbers
 from muntin.features.shedding.weighed import Estimates, Weighed
 from muntin.panes import packed

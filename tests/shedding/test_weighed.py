@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.arrays import Float64Array, Runs, State, fold_runs
-from muntin.features.shedding.scaled import ShedWindows, Kind, Scaled
+from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
 from muntin.features.shedding.strata import kept_by_concept, kept_uniformly, random_numbers
 from muntin.features.shedding.weighed import FIELDS, Weighed, WeighedSquares
 from muntin.partials.rows import Rows

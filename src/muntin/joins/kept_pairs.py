@@ -19,7 +19,7 @@ from muntin.arrays import Array, Float64Array, Int64Array, Runs, State, run_star
 from muntin.engine.estimates import EXACT
 from muntin.engine.estimates import Estimates as WindowEstimates
 from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.scaled import ShedWindows, Scaled
+from muntin.features.shedding.scaled import Scaled, ShedWindows
 from muntin.features.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
 from muntin.joins.names import PLACES, SIDES, WEIGHTS, Which, other
 from muntin.panes import keys as key_codes

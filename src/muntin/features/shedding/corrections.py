@@ -1,32 +1,48 @@
-"""What kept tuples do not say: to be added to it, stratum by stratum, where tuples were shed by concept.
+"""Corrections of totals, stratum by stratum, where tuples were shed by concept.
 
-Most groups are rare, and of those nothing is shed. So what is kept of all strata is a pane's ordinary partials, and
-only the others have something to correct: of a stratum in which every kept tuple stands for `w`, totals miss `w - 1`
-times what was kept. These are partials with leaves of their own, and a window without such leaves is exact.
+Most groups are rare and lose no tuples. So a pane's ordinary partials cover the kept tuples of all strata, and only
+strata that lost tuples need a correction: if every kept tuple represents `w` tuples, totals miss `w - 1` times their
+value over the kept ones. Corrections are partials with leaves of their own; a window without such leaves is exact.
 
-How far off totals may be adds up from stratum to stratum, too (Cochran, *Sampling Techniques*, chapters 5 and 5A). The
-variance of the sum of all distances from a point depends on that point if it is not certain how many tuples count. It
-is a parabola then, and kept as one: by its lowest point, how high that is, and how steeply it rises, which is the
-variance of the count. Parabolas add up to a parabola.
+The variances of totals add up over strata, too (Cochran, *Sampling Techniques*, chapters 5 and 5A). If the count is
+uncertain, the variance of the sum of all distances from a point depends on that point. It is a parabola: its lowest
+point, its height there and its steepness, which is the variance of the count. The sum of parabolas is a parabola.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Runs, State, any_true
-from muntin.features.shedding.weighed import Estimates, Kept, Weighed, StratumMoments
+from muntin.arrays import Float64Array, Runs, State, any_true
+from muntin.features.shedding.weighed import Estimates, Kept, StratumMoments, Weighed
 from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
 from muntin.partials.rows import Rows
 
 
+class Corrected(NamedTuple):
+    """The fields of `Correction`."""
+
+    missing: Float64Array
+    """Shed tuples that count."""
+    missing_sum: Float64Array
+    """The sum over them."""
+    lowest: Float64Array
+    """The lowest point of the parabola."""
+    height: Float64Array
+    """Its height there."""
+    rise: Float64Array
+    """Its steepness."""
+    certainty: Float64Array
+    """The term from which Satterthwaite's degrees of freedom are computed."""
+
+
 @dataclass(frozen=True)
 class Missing(Kept):
-    """How many tuples were shed."""
+    """The number of tuples that were shed."""
 
     of_incomplete: ClassVar[bool] = True
 
@@ -38,18 +54,14 @@ class Missing(Kept):
 
 @dataclass(frozen=True)
 class Correction(Partial):
-    """What the number of tuples that count and the sum of a column over them miss, and how far off they may be then.
-
-    The fields: both of these; the parabola, with its lowest point, its height there and how steeply it rises; and
-    what Satterthwaite's degrees of freedom are made of.
-    """
+    """What the shed tuples add to the count and to the sum of a column, with the variances of both."""
 
     column: str | None
     of_incomplete: ClassVar[bool] = True
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return tuple(Field("float64") for _ in range(6))
+        return tuple(Field("float64") for _ in Corrected._fields)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -58,60 +70,72 @@ class Correction(Partial):
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "only strata of which tuples were shed have something to correct"
         with np.errstate(all="ignore"):
-            of = StratumMoments.of(rows, self.column, self.where)
-            count = (rows.strata.received / of.kept - 1) * of.counting
-            spread = of.spread(rows.strata)
-            variance, rise = spread * of.squares, spread * of.counting * (1 - of.counting / of.kept)
-            return (count, count * of.mean, of.mean, variance, rise, variance**2 / np.maximum(of.kept - 1, 1))
+            kept = StratumMoments.of(rows, self.column, self.where)
+            missing = (rows.strata.received / kept.kept - 1) * kept.counting
+            spread = kept.spread(rows.strata)
+            variance, rise = spread * kept.squares, spread * kept.counting * (1 - kept.counting / kept.kept)
+            certainty = variance**2 / np.maximum(kept.kept - 1, 1)
+            return Corrected(missing, missing * kept.mean, kept.mean, variance, rise, certainty)
 
     def combine(self, left: State, right: State) -> State:
+        one, other = Corrected._make(left), Corrected._make(right)
         with np.errstate(all="ignore"):
-            rise = left[4] + right[4]
-            share = right[4] / np.where(rise > 0, rise, 1.0)
-            apart = np.where((left[4] > 0) & (right[4] > 0), right[2] - left[2], 0.0)
-            lowest = np.where(left[4] > 0, left[2], right[2]) + apart * share
-            height = left[3] + right[3] + apart * apart * left[4] * share
-            return (left[0] + right[0], left[1] + right[1], lowest, height, rise, left[5] + right[5])
+            rise = one.rise + other.rise
+            share = other.rise / np.where(rise > 0, rise, 1.0)
+            distance = np.where((one.rise > 0) & (other.rise > 0), other.lowest - one.lowest, 0.0)
+            return Corrected(
+                missing=one.missing + other.missing,
+                missing_sum=one.missing_sum + other.missing_sum,
+                lowest=np.where(one.rise > 0, one.lowest, other.lowest) + distance * share,
+                height=one.height + other.height + distance * distance * one.rise * share,
+                rise=rise,
+                certainty=one.certainty + other.certainty,
+            )
 
     def reduce(self, state: State, runs: Runs) -> State:
-        """All of a run at once, which comes to the same."""
-        count, total, lowest, height, rise, certainty = state
+        """Combine a whole run at once, with the same result."""
+        count, total, lowest, height, rise, certainty = Corrected._make(state)
         with np.errstate(all="ignore"):
-            if not any_true(rise):  # it is certain how many tuples count: the parabolas are flat
+            if not any_true(rise):  # the count is certain: the parabolas are flat
                 flat = np.zeros(len(runs.starts))
                 count, total, height, certainty = runs.sums_of(count, total, height, certainty)
-                return (count, total, flat, height, flat, certainty)
+                return Corrected(count, total, flat, height, flat, certainty)
             (lowest, height, rise), gathered = runs.gathered((lowest, height, rise))
             rises = gathered.sums(rise)
             point = gathered.sums(np.where(rise > 0, rise * lowest, 0.0)) / np.where(rises > 0, rises, 1.0)
             above = np.where(rise > 0, rise * (lowest - gathered.repeated(point)) ** 2, 0.0)
             heights = gathered.sums(height + above)
-            return (runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
+            return Corrected(runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
 
 
 def partials(weighed: Weighed, own: Sequence[Partial] = ()) -> tuple[Partial, ...]:
-    """What estimates of totals are made of: the correction, and what it corrects.
+    """The partials from which totals are estimated: the correction, and what it corrects.
 
-    Of the `own` partials of the aggregate, a sum is the first, if it is one of a sum. Where nothing but the number of
-    tuples is asked for, there are none.
+    `own` are the partials of the aggregate; if it is a sum, the first of them is the sum. An aggregate that needs only
+    the count passes none.
     """
     where, column = weighed.where, weighed.column
     corrected: list[Partial] = [Correction(where, column), Count(where, column)]
     if own and column is not None:
-        known = type(own[0]) in (FloatSum, IntegerSum)  # decimals have other units
-        corrected.append(own[0] if known else FloatSum(where, column))
+        is_sum = type(own[0]) in (FloatSum, IntegerSum)  # decimals have other units
+        corrected.append(own[0] if is_sum else FloatSum(where, column))
     return tuple(corrected)
 
 
 def estimates(states: Sequence[State]) -> Estimates:
-    """Of windows, from the states of these partials, in the fields of `Weighed`; and the sum, which is known first."""
-    (missing, missing_sum, lowest, height, rise, certainty), (kept,), *sums = states
+    """The estimates of windows from the states of these partials, in the fields of `Weighed`, with the sum as well."""
+    correction, (kept,), *sums = states
+    missing, missing_sum, lowest, height, rise, certainty = Corrected._make(correction)
     count = kept + missing
     with np.errstate(all="ignore"):
         total = as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
         mean = total / np.maximum(count, 1.0)
-        found = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty, "spread": certainty}
+        fields = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty, "spread": certainty}
         if not any_true(rise):
-            return found | {"count_variance": rise, "covariance": rise, "variance": height}
-        away = np.where(rise > 0, lowest - mean, 0.0)
-        return found | {"count_variance": rise, "covariance": rise * away, "variance": height + rise * away**2}
+            return fields | {"count_variance": rise, "covariance": rise, "variance": height}
+        distance = np.where(rise > 0, lowest - mean, 0.0)
+        return fields | {
+            "count_variance": rise,
+            "covariance": rise * distance,
+            "variance": height + rise * distance**2,
+        }

@@ -103,7 +103,9 @@ class ShedWindows:
     """Where tuples were kept whatever their group is: how many those stand for, and how sure that is."""
 
     @classmethod
-    def of(cls, told: WindowEstimates, shed: Int64Array, is_uniform: bool, stood_for: Estimates | None = None) -> ShedWindows:
+    def of(
+        cls, told: WindowEstimates, shed: Int64Array, is_uniform: bool, stood_for: Estimates | None = None
+    ) -> ShedWindows:
         return cls(told.sampled[shed], told.size[shed].astype(np.float64), is_uniform, told.confidence, stood_for)
 
     def calibrated(self, of: Estimates) -> Estimates:

@@ -31,7 +31,7 @@ from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import ShedWindows, Scaled
+from muntin.features.shedding.scaled import Scaled, ShedWindows
 from muntin.features.shedding.weighed import FIELDS
 from muntin.features.shedding.weighed import Estimates as Weights
 from muntin.holistic.contents import WindowContents
