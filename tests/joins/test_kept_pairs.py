@@ -96,11 +96,11 @@ class WindowSamples:
         """Value, low, high and truth of the windows that have pairs."""
         found = KeptPairs.of([weighed], [self.number], self.batch)
         chosen = np.arange(len(found.keys[0]))
-        told, asked = found.quality(
+        told, shed_windows = found.quality(
             chosen, Shedding.of(0.9, None, "uniform" if self.is_uniform else "concept", 0, 0.95)
         )
         assert len(told.approximate) == len(told.size)
-        interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.is_uniform), asked)
+        interval = interval_of(Scaled(kind, weighed), found.estimates(0, self.is_uniform), shed_windows)
         return interval.value, interval.low, interval.high, self.truth[kind][np.asarray(found.keys[0])]
 
 
@@ -134,8 +134,8 @@ def test_variances_over_pairs_are_off_by_little_on_average_and_have_no_interval(
 def test_the_number_of_all_pairs_is_exact_where_tuples_are_counted() -> None:
     drawn = WindowSamples("concept", seed=6, close=False)
     found = KeptPairs.of([Weighed(None, None)], [drawn.number], drawn.batch)
-    asked = ShedWindows(np.full(WINDOWS, 12), np.full(WINDOWS, 5400.0), False, 0.95)
-    interval = interval_of(Scaled("count", Weighed(None, None), counted=True), found.estimates(0, False), asked)
+    shed_windows = ShedWindows(np.full(WINDOWS, 12), np.full(WINDOWS, 5400.0), False, 0.95)
+    interval = interval_of(Scaled("count", Weighed(None, None), counted=True), found.estimates(0, False), shed_windows)
     for each in (interval.value, interval.low, interval.high):
         assert np.allclose(each, SIZES["left"] * SIZES["right"])
 
@@ -150,8 +150,8 @@ def test_pairs_that_are_all_alike_have_no_interval(kind: Kind, is_uniform: bool)
         columns |= {PLACES["left"]: left, PLACES["right"]: right}
         batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
         found = KeptPairs.of([Weighed(None, "x")], [pa.array(np.zeros(30, dtype=np.int64))], batch)
-        _, asked = found.quality(np.array([0]), Shedding(0.8, None, "uniform" if is_uniform else "concept"))
-        interval = interval_of(Scaled(kind, Weighed(None, "x")), found.estimates(0, is_uniform), asked)
+        _, shed_windows = found.quality(np.array([0]), Shedding(0.8, None, "uniform" if is_uniform else "concept"))
+        interval = interval_of(Scaled(kind, Weighed(None, "x")), found.estimates(0, is_uniform), shed_windows)
         assert np.isfinite(interval.value).all()
         assert np.isfinite([interval.low, interval.high]).all() == known
 
@@ -161,9 +161,9 @@ def test_one_tuple_of_several_does_not_tell_how_far_off_it_is() -> None:
     columns |= {PLACES["left"]: [0, 0], PLACES["right"]: [1, 2]}
     batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
     found = KeptPairs.of([Weighed(None, "x")], [pa.array([7, 7])], batch)
-    told, asked = found.quality(np.array([0]), Shedding(0.8, None))
+    told, shed_windows = found.quality(np.array([0]), Shedding(0.8, None))
     assert (told.sampled.tolist(), told.size.tolist(), told.approximate.tolist()) == ([2], [10], [0])
-    interval = interval_of(Scaled("mean", Weighed(None, "x")), found.estimates(0, False), asked)
+    interval = interval_of(Scaled("mean", Weighed(None, "x")), found.estimates(0, False), shed_windows)
     assert interval.value.tolist() == [1.5]
     assert np.isnan(interval.low).all()
 
@@ -174,8 +174,8 @@ def test_a_side_of_which_nothing_was_shed_leaves_no_doubt() -> None:
     columns |= {PLACES["left"]: list(range(20)), PLACES["right"]: [99] * 20}
     batch = pa.record_batch([pa.array(each) for each in columns.values()], names=list(columns))
     found = KeptPairs.of([Weighed("close", None)], [pa.array([7] * 20)], batch)
-    _, asked = found.quality(np.array([0]), Shedding(0.8, None))
-    interval = interval_of(Scaled("count", Weighed("close", None)), found.estimates(0, False), asked)
+    _, shed_windows = found.quality(np.array([0]), Shedding(0.8, None))
+    interval = interval_of(Scaled("count", Weighed("close", None)), found.estimates(0, False), shed_windows)
     assert (interval.value[0], interval.high[0]) == (100, 100)
     assert 80 < interval.low[0] < 90  # Clopper and Pearson, for 20 of 20
 

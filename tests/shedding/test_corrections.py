@@ -125,8 +125,8 @@ def test_intervals_cover(made: str, kind: Kind, counting: float) -> None:
     rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], 2 * WINDOWS, Strata(received.astype(np.float64)))
     windows = Runs.of_lengths(np.full(WINDOWS, 2))
     states = [each.reduce(each.lift(rows), windows) for each in partials(WEIGHED, (FloatSum("counts", "x"),))]
-    asked = ShedWindows(np.full(WINDOWS, 60), np.full(WINDOWS, float(SIZE)), False, 0.95)
-    found = Scaled(kind, WEIGHED).interval(pa.nulls(WINDOWS), estimates(states), asked)
+    shed_windows = ShedWindows(np.full(WINDOWS, 60), np.full(WINDOWS, float(SIZE)), False, 0.95)
+    found = Scaled(kind, WEIGHED).interval(pa.nulls(WINDOWS), estimates(states), shed_windows)
     assert found is not None
     total = (x * counts).sum(axis=1)
     truth = total if kind == "sum" else total / counts.sum(axis=1)

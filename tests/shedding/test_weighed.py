@@ -151,8 +151,8 @@ def interval(kind: Kind, state: State, size: Float64Array, is_uniform: bool) -> 
     names = list(WEIGHED_SQUARES.names)[: len(state)]
     estimates = dict(zip(names, state, strict=True))
     stood_for = estimates if is_uniform else None  # all of them count
-    asked = ShedWindows(state[3].astype(np.int64), size, is_uniform, 0.95, stood_for)
-    found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, asked)
+    shed_windows = ShedWindows(state[3].astype(np.int64), size, is_uniform, 0.95, stood_for)
+    found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, shed_windows)
     assert found is not None
     return found.value, found.low, found.high
 
@@ -209,8 +209,8 @@ def test_counts_of_what_fulfils_a_condition_are_covered() -> None:
     rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
     state = Weighed("counts", None).lift(rows)
     estimates = dict(zip(FIELDS, state, strict=True))
-    asked = ShedWindows(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
-    found = Scaled("count", Weighed("counts", None)).interval(pa.nulls(WINDOWS), estimates, asked)
+    shed_windows = ShedWindows(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
+    found = Scaled("count", Weighed("counts", None)).interval(pa.nulls(WINDOWS), estimates, shed_windows)
     assert found is not None
     truth = fulfils.sum(axis=1)
     assert ((found.low <= truth) & (truth <= found.high)).mean() >= 0.95

@@ -214,21 +214,21 @@ def _moments(group: Int64Array, count: int, weight: Float64Array, x: Float64Arra
     return (total, mean, squares, *[zeros] * (len(FIELDS) - 3))
 
 
-def interval_of(scaled: Scaled, estimates: Estimates, asked: ShedWindows) -> Interval:
+def interval_of(scaled: Scaled, estimates: Estimates, windows: ShedWindows) -> Interval:
     """The answers over all pairs, with the bounds of the true values."""
-    if scaled.kind == "count" and asked.is_uniform:
-        return _sum_of_ones(estimates, asked)
-    interval = scaled.interval(pa.nulls(len(asked.kept)), estimates, asked)
+    if scaled.kind == "count" and windows.is_uniform:
+        return _sum_of_ones(estimates, windows)
+    interval = scaled.interval(pa.nulls(len(windows.kept)), estimates, windows)
     assert interval is not None, "there are estimates"
     return interval
 
 
-def _sum_of_ones(estimates: Estimates, asked: ShedWindows) -> Interval:
+def _sum_of_ones(estimates: Estimates, windows: ShedWindows) -> Interval:
     """The number of pairs if tuples were not counted: a sum of ones, as pairs are not drawn independently."""
     count = estimates["count"]
     zeros = np.zeros(len(count))
     of_ones = {**estimates, "mean": np.ones(len(count)), "covariance": zeros, "variance": zeros}
     of_ones["spread"] = estimates["count_variance"]
-    interval = Scaled("sum", Weighed(None, None)).interval(pa.nulls(len(count)), of_ones, asked)
+    interval = Scaled("sum", Weighed(None, None)).interval(pa.nulls(len(count)), of_ones, windows)
     assert interval is not None, "there are estimates"
     return Interval(count, np.maximum(interval.low, 0.0), interval.high)

@@ -101,9 +101,9 @@ class PairsScaledBack:
         keys = [key_codes.normalised(self.table.keys.column(name).take(codes)) for name in self.plan.keys]
         groups = self.pairs.numbers(keys)
         values = dict(answered.values)
-        estimates, asked = self.pairs.quality(groups, self.shedding)
+        estimates, shed_windows = self.pairs.quality(groups, self.shedding)
         shed = estimates.approximate
-        asked, shed_groups = asked.take(shed), groups[shed]
+        shed_windows, shed_groups = shed_windows.take(shed), groups[shed]
         of_measures = {}
         for number, measure in enumerate(measures(self.plan)):
             of_all = self.pairs.estimates(number, self.shedding.is_uniform)
@@ -112,9 +112,9 @@ class PairsScaledBack:
             name, how = output.name, self._scaled[output.name]
             of_kept, interval = values[name].take(pa.array(shed)), None
             if how is not None and how.weighed is not None:
-                interval = interval_of(how, of_measures[how.weighed], asked)
+                interval = interval_of(how, of_measures[how.weighed], shed_windows)
                 values[name] = patched(values[name], shed, typed(interval.value, of_kept, output))
             elif how is not None:
-                interval = how.interval(of_kept, None, asked)
+                interval = how.interval(of_kept, None, shed_windows)
             set_interval(estimates, name, interval, shed, values[name])
         return replace(answered, values=values, estimates=estimates)

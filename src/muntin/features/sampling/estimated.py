@@ -1,7 +1,7 @@
-"""What each aggregate says of a window from its sample, and how far off that may be: SPEAr's `(R̂, ε) ← g(b)`.
+"""Estimators: the answer of an aggregate from a window's sample, with its error. SPEAr's `(R̂, ε) ← g(b)`.
 
-The sample's tuples take the place of the window's, so that most of these ask the exact aggregate itself; the rest is
-how sure one can be. Running statistics of the window, which its panes know exactly, help where they can.
+Most estimators run the exact aggregate on the sample and add the error. Some use running statistics of the whole
+window, which its panes have exactly.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from muntin.statistics.quantiles import intervals
 from muntin.statistics.running import COUNT, MEAN, VARIANCE
 
 Statistics: TypeAlias = Mapping[str, Float64Array]
-"""Those by their names, of some windows."""
+"""Running statistics of windows, by name."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Windows, and their samples."""
+class SampledWindows:
+    """Windows with their samples."""
 
-    held: WindowContents
-    """Their samples."""
+    contents: WindowContents
+    """The sampled tuples."""
     sampled: Int64Array
-    """How many tuples are in the sample."""
+    """The number of tuples in the sample."""
     size: Int64Array
-    """How many tuples are in the window."""
+    """The number of tuples in the window."""
     complete: BoolArray
-    """Whether the sample is all there is."""
+    """Whether the sample is the whole window."""
     confidence: float
     allowed: float
     """The error that the user allows."""
     largest_priority: Float64Array | None
-    """Of a sample of distinct values, between 0 and 1."""
+    """The largest priority in a sample of distinct values, between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -61,51 +61,51 @@ class Estimate:
 
     values: pa.Array
     error: Float64Array
-    """What the user's error is compared with; infinite where nothing can be said."""
+    """Compared with the allowed error; infinite where it is unknown."""
     low: pa.Array | None = None
     high: pa.Array | None = None
 
 
 @dataclass(frozen=True)
 class Estimator(ABC):
-    """Of one aggregate: its columns, and the running statistics that it needs of them."""
+    """The estimator of one aggregate, with the running statistics that it needs."""
 
     statistics: tuple[tuple[str, Bound], ...]
 
     distinct: ClassVar[bool] = False
-    """Whether it needs a sample of distinct values, not of tuples."""
+    """Whether it needs a sample of distinct values instead of tuples."""
 
     @property
     @abstractmethod
     def inputs(self) -> tuple[str, ...]:
-        """The columns that the sample must have."""
+        """The columns that it needs in the sample."""
 
     @abstractmethod
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        """What it says of windows; the statistics are those that it needs, of all tuples of each."""
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        """The estimates of windows; `statistics` are its running statistics over all tuples of each window."""
 
     @abstractmethod
     def explained(self, policy: Approximation) -> str:
-        """What the error means, in words."""
+        """A description of the error for `explain()`."""
 
     def foreseen(
         self, sampled: Int64Array, size: Int64Array, statistics: Statistics, policy: Approximation
     ) -> Float64Array:
-        """What the error of each window is at least, before its sample of so many tuples is drawn."""
+        """A lower bound of each window's error, before its sample of `sampled` tuples is drawn."""
         return np.zeros(len(size))
 
     def least(self, policy: Approximation) -> int:
-        """With fewer tuples than this, no window that is much larger can be answered, whatever it holds."""
+        """The smallest sample that can answer a much larger window, whatever its values."""
         return 1
 
     @abstractmethod
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
-        """How large a sample would do, for each of some windows, as far as can be told: for a budget found online."""
+        """The expected sample size that each window needs, for a budget found online."""
 
 
 @dataclass(frozen=True)
 class OfHolistic(Estimator):
-    """The estimator of a holistic aggregate, which asks the aggregate itself."""
+    """The estimator of a holistic aggregate, which runs the aggregate on the sample."""
 
     holistic: HolisticFunction
 
@@ -116,26 +116,30 @@ class OfHolistic(Estimator):
 
 @dataclass(frozen=True)
 class QuantileEstimator(OfHolistic):
-    """The error is that of the rank; the interval is between two values of the sample, whatever the distribution."""
+    """The error is that of the rank; the bounds are two values of the sample, valid for any distribution."""
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
         assert isinstance(self.holistic, Quantiles)
-        chosen = seen.held.selected(self.holistic.column, self.holistic.where)
+        selected = windows.contents.selected(self.holistic.column, self.holistic.where)
         size = statistics[COUNT].astype(np.int64)
-        several = self.holistic.probabilities
-        confidence = 1 - (1 - seen.confidence) / len(several)  # of all of them together
-        n = chosen.effective_sizes
-        error = reduce(np.maximum, (rank_error(n, size, each, confidence, seen.allowed) for each in several))
-        if chosen.weights is not None:
+        probabilities = self.holistic.probabilities
+        confidence = 1 - (1 - windows.confidence) / len(probabilities)  # so that all bounds hold together
+        n = selected.effective_sizes
+        error = reduce(
+            np.maximum, (rank_error(n, size, probability, confidence, windows.allowed) for probability in probabilities)
+        )
+        if selected.weights is not None:
             return Estimate(
-                self.holistic.compute(seen.held), error, *intervals(self.holistic, seen.held, seen.confidence)
+                self.holistic.compute(windows.contents),
+                error,
+                *intervals(self.holistic, windows.contents, windows.confidence),
             )
-        sides = [_order_interval(chosen, size, each, confidence) for each in several]
-        answers = self.holistic.compute(seen.held)
+        sides = [_order_interval(selected, size, probability, confidence) for probability in probabilities]
+        answers = self.holistic.compute(windows.contents)
         if not self.holistic.as_list:
             return Estimate(answers, error, *(pa.array(side, from_pandas=True) for side in sides[0]))
         low, high = (pa.array(np.column_stack(side).ravel(), from_pandas=True) for side in zip(*sides, strict=True))
-        offsets = np.arange(len(size) + 1) * len(several)
+        offsets = np.arange(len(size) + 1) * len(probabilities)
         return Estimate(answers, error, lists(offsets, low), lists(offsets, high))
 
     def explained(self, policy: Approximation) -> str:
@@ -146,69 +150,72 @@ class QuantileEstimator(OfHolistic):
         self, sampled: Int64Array, size: Int64Array, statistics: Statistics, policy: Approximation
     ) -> Float64Array:
         assert isinstance(self.holistic, Quantiles)
-        counting = statistics[COUNT].astype(np.int64)
+        count = statistics[COUNT].astype(np.int64)
         confidence = 1 - (1 - policy.confidence) / len(self.holistic.probabilities)
-        most = np.minimum(sampled, counting)
-        several = self.holistic.probabilities
-        return reduce(np.maximum, (rank_error(most, counting, each, confidence, policy.error) for each in several))
+        most = np.minimum(sampled, count)
+        probabilities = self.holistic.probabilities
+        return reduce(
+            np.maximum,
+            (rank_error(most, count, probability, confidence, policy.error) for probability in probabilities),
+        )
 
     def least(self, policy: Approximation) -> int:
         assert isinstance(self.holistic, Quantiles)
-        several = self.holistic.probabilities
-        confidence = 1 - (1 - policy.confidence) / len(several)
-        return max(tuples_needed(each, policy.error, confidence) for each in several)
+        probabilities = self.holistic.probabilities
+        confidence = 1 - (1 - policy.confidence) / len(probabilities)
+        return max(tuples_needed(probability, policy.error, confidence) for probability in probabilities)
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         count = self.least(policy)
-        share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count at all
+        share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count
         return np.asarray(np.ceil(count / share), dtype=np.int64)
 
 
 def _order_interval(
-    chosen: Selection, size: Int64Array, probability: float, confidence: float
+    selected: Selection, size: Int64Array, probability: float, confidence: float
 ) -> tuple[Float64Array, Float64Array]:
-    """Values of the sample that the window's quantile is between; NaN where the sample does not reach so far."""
-    n = chosen.sizes
+    """The values of the sample that bound the window's quantile; NaN where the sample has no bound."""
+    n = selected.sizes
     if len(n) == 1 and n[0] < size[0]:
         low, high = quantile_interval(int(n[0]), probability, confidence)
         if low >= 0 and high < n[0]:
-            both = chosen.numbers[chosen.kth(np.zeros(2, dtype=np.int64), np.array([low, high]))]
-            return both[:1], both[1:]
-    sizes, back = distinct(n)
-    sides = np.array([quantile_interval(each, probability, confidence) for each in sizes])[back].T
+            bounds = selected.numbers[selected.kth(np.zeros(2, dtype=np.int64), np.array([low, high]))]
+            return bounds[:1], bounds[1:]
+    sizes, size_index = distinct(n)
+    sides = np.array([quantile_interval(sample_size, probability, confidence) for sample_size in sizes])[size_index].T
     complete = n == size
     if any_true(complete):
         exact = (n - 1) * probability
         sides = np.where(complete, np.array([np.floor(exact), np.ceil(exact)], dtype=np.int64), sides)
-    there = (sides >= 0) & (sides < n)
-    every = np.arange(len(n))
-    if all_true(there):
-        both = chosen.numbers[chosen.kth(every, sides)]
-        return both[0], both[1]
-    found = np.full(sides.shape, np.nan)
-    windows = np.broadcast_to(every, sides.shape)
-    found[there] = chosen.numbers[chosen.kth(windows[there], sides[there])]
-    return found[0], found[1]
+    in_sample = (sides >= 0) & (sides < n)
+    windows = np.arange(len(n))
+    if all_true(in_sample):
+        bounds = selected.numbers[selected.kth(windows, sides)]
+        return bounds[0], bounds[1]
+    values = np.full(sides.shape, np.nan)
+    window_of_side = np.broadcast_to(windows, sides.shape)
+    values[in_sample] = selected.numbers[selected.kth(window_of_side[in_sample], sides[in_sample])]
+    return values[0], values[1]
 
 
 @dataclass(frozen=True)
 class FrequencyEstimator(OfHolistic):
-    """The most frequent values. The error: by what share of the window a better one may have been missed."""
+    """The most frequent values. The error is the share by which a more frequent value may have been missed."""
 
     k: int
     as_list: bool
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        chosen = seen.held.selected(self.holistic.column, self.holistic.where)
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        selected = windows.contents.selected(self.holistic.column, self.holistic.where)
         size = statistics[COUNT]
-        most = most_frequent(chosen, self.k + 1)
-        error = missed_share(chosen, most, chosen.sizes >= size, self.k, self.as_list, seen.confidence)
+        most = most_frequent(selected, self.k + 1)
+        error = missed_share(selected, most, selected.sizes >= size, self.k, self.as_list, windows.confidence)
         if not self.as_list:
-            return Estimate(self.holistic.compute(seen.held), error)
-        told = places(most) < self.k
-        window = most.window[told]
-        counts = np.rint(most.count[told] * (size / np.maximum(chosen.total, 1))[window]).astype(np.int64)
-        items = chosen.column.take(pa.array(most.tuple[told]))
+            return Estimate(self.holistic.compute(windows.contents), error)
+        is_reported = places(most) < self.k
+        window = most.window[is_reported]
+        counts = np.rint(most.count[is_reported] * (size / np.maximum(selected.total, 1))[window]).astype(np.int64)
+        items = selected.column.take(pa.array(most.tuple[is_reported]))
         pairs = pa.StructArray.from_arrays([items, pa.array(counts)], names=["item", "count"])
         return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
 
@@ -221,20 +228,22 @@ class FrequencyEstimator(OfHolistic):
 
 @dataclass(frozen=True)
 class DistinctEstimator(OfHolistic):
-    """From the k values with the smallest priorities: how close together those are tells how many there are."""
+    """Distinct values from the k smallest priorities: the denser these are, the more values there are."""
 
     distinct: ClassVar[bool] = True
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        assert seen.largest_priority is not None
-        known = seen.largest_priority >= 1  # nothing was left out
-        told = estimators.distinct(np.where(known, 1.0, seen.largest_priority), seen.sampled, seen.confidence)
-        count = np.where(known, seen.sampled, np.where(seen.sampled > 1, told.value, np.nan))
-        error = np.where(known, 0.0, np.where(seen.sampled > 1, told.relative_error, np.inf))
-        # As many as were found there are, and no more than there are tuples.
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        assert windows.largest_priority is not None
+        known = windows.largest_priority >= 1  # nothing was left out
+        interval = estimators.distinct(
+            np.where(known, 1.0, windows.largest_priority), windows.sampled, windows.confidence
+        )
+        count = np.where(known, windows.sampled, np.where(windows.sampled > 1, interval.value, np.nan))
+        error = np.where(known, 0.0, np.where(windows.sampled > 1, interval.relative_error, np.inf))
+        # At least the sampled values, at most the number of tuples.
         count, low, high = (
-            np.clip(np.where(known, count, side), seen.sampled, np.maximum(seen.size, seen.sampled))
-            for side in (count, told.low, told.high)
+            np.clip(np.where(known, count, side), windows.sampled, np.maximum(windows.size, windows.sampled))
+            for side in (count, interval.low, interval.high)
         )
         return Estimate(_whole_numbers(count), error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
 
@@ -253,10 +262,10 @@ def _whole_numbers(numbers: Float64Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class MeanEstimator(Estimator):
-    """Mean and sum. Mean and variance of the window, which its panes know, tell how far off samples of it are.
+    """Mean and sum. The error comes from the mean and the variance of the whole window, which its panes have.
 
-    What a sample says of its own error goes with what it says of the mean: windows whose sample is too large by chance
-    would seem to have the smaller error, and be answered from it all the more often.
+    The sample's own variance would bias the choice: a sample whose mean is too large at random would seem to have the
+    smaller relative error, so its window would be answered from it more often.
     """
 
     column: str
@@ -268,18 +277,18 @@ class MeanEstimator(Estimator):
     def inputs(self) -> tuple[str, ...]:
         return (self.column,) if self.where is None else (self.column, self.where)
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        chosen = seen.held.selected(self.column, self.where)
-        n, size = chosen.sizes, statistics[COUNT].astype(np.int64)
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        selected = windows.contents.selected(self.column, self.where)
+        n, size = selected.sizes, statistics[COUNT].astype(np.int64)
         summed = np.zeros(len(n))
-        held = np.flatnonzero(n)
-        with np.errstate(invalid="ignore", over="ignore"):  # of infinities: then there is no error to speak of
-            if len(held):
-                summed[held] = np.add.reduceat(chosen.numbers, chosen.begin[held])
+        sampled = np.flatnonzero(n)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities have no error
+            if len(sampled):
+                summed[sampled] = np.add.reduceat(selected.numbers, selected.begin[sampled])
             mean = summed / np.where(n > 0, n, np.nan)
             scatter = statistics[VARIANCE] * size / np.maximum(size - 1, 1)
-        of = estimators.total if self.total else estimators.mean
-        interval = of(mean, scatter, n, size, seen.confidence)
+        estimator = estimators.total if self.total else estimators.mean
+        interval = estimator(mean, scatter, n, size, windows.confidence)
         with np.errstate(invalid="ignore", divide="ignore"):
             truth = statistics[MEAN] * (size if self.total else 1)
             half = interval.high - interval.value
@@ -300,22 +309,22 @@ class MeanEstimator(Estimator):
 
 @dataclass(frozen=True)
 class CountEstimator(Estimator):
-    """How many tuples fulfil the condition."""
+    """The number of tuples that meet a condition."""
 
     column: str | None
     where: str | None
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(each for each in (self.column, self.where) if each is not None)
+        return tuple(column for column in (self.column, self.where) if column is not None)
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        matching = seen.held.matching(() if self.column is None else (self.column,), self.where)
-        interval = estimators.count(matching, seen.sampled, seen.size, seen.confidence)
-        # As with means: how far off a sample is likely to be is told from the share that the panes know.
-        share = statistics[COUNT] / np.maximum(seen.size, 1)
-        likely = estimators.count(seen.sampled * share, seen.sampled, seen.size, seen.confidence)
-        return _estimate(interval, likely.relative_error, nothing=seen.size < 0, integer=True)
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        matching = windows.contents.matching(() if self.column is None else (self.column,), self.where)
+        interval = estimators.count(matching, windows.sampled, windows.size, windows.confidence)
+        # As with means, the error comes from the share in the whole window, which its panes have.
+        share = statistics[COUNT] / np.maximum(windows.size, 1)
+        likely = estimators.count(windows.sampled * share, windows.sampled, windows.size, windows.confidence)
+        return _estimate(interval, likely.relative_error, nothing=windows.size < 0, integer=True)
 
     def explained(self, policy: Approximation) -> str:
         return "the error is relative, and goes with the share of tuples that count"
@@ -332,15 +341,15 @@ def _finite(needed: Float64Array, size: Float64Array) -> Int64Array:
 
 def _estimate(interval: Interval, error: Float64Array, nothing: Array, integer: bool) -> Estimate:
     error = np.where(nothing, 0.0, error)
-    told = np.where(nothing, np.nan, interval.value)
-    answers = _whole_numbers(told) if integer else pa.array(told, mask=nothing | np.isnan(interval.value))
+    value = np.where(nothing, np.nan, interval.value)
+    answers = _whole_numbers(value) if integer else pa.array(value, mask=nothing | np.isnan(interval.value))
     low, high = (pa.array(np.where(nothing, np.nan, side), from_pandas=True) for side in (interval.low, interval.high))
     return Estimate(answers, error, low, high)
 
 
 @dataclass(frozen=True)
 class CustomEstimator(Estimator):
-    """The user's own: a function of one window's sample."""
+    """A user-defined estimator: a function of one window's sample."""
 
     columns: tuple[str, ...]
     where: str | None
@@ -351,25 +360,25 @@ class CustomEstimator(Estimator):
     def inputs(self) -> tuple[str, ...]:
         return self.columns if self.where is None else (*self.columns, self.where)
 
-    def estimate(self, seen: Seen, statistics: Statistics) -> Estimate:
-        counts = seen.held.mask(self.columns, self.where)
-        count = len(seen.sampled)
-        told: list[Any] = [None] * count
+    def estimate(self, windows: SampledWindows, statistics: Statistics) -> Estimate:
+        counts = windows.contents.mask(self.columns, self.where)
+        count = len(windows.sampled)
+        values: list[Any] = [None] * count
         error, low, high = (np.full(count, np.nan) for _ in range(3))
-        for window in np.flatnonzero(seen.sampled):  # the function is the user's: one window at a time
-            within = slice(int(seen.held.begin[window]), int(seen.held.end[window]))
+        for window in np.flatnonzero(windows.sampled):  # a user-defined function gets one window at a time
+            within = slice(int(windows.contents.begin[window]), int(windows.contents.end[window]))
             matching = np.arange(within.start, within.stop)
-            chosen = pa.array(matching if counts is None else matching[counts[within]])
-            columns = seen.held.tuples.columns
-            given = {shown(name): as_numpy(columns.column(name).take(chosen)) for name in self.columns}
+            rows = pa.array(matching if counts is None else matching[counts[within]])
+            columns = windows.contents.tuples.columns
+            given = {shown(name): as_numpy(columns.column(name).take(rows)) for name in self.columns}
             share = int(statistics[COUNT][window])
-            told[window], error[window], low[window], high[window] = estimated(
-                self.function, given, share, seen.confidence
+            values[window], error[window], low[window], high[window] = estimated(
+                self.function, given, share, windows.confidence
             )
         if pa.types.is_floating(self.result):
-            answers = pa.array([None if each is None else float(each) for each in told]).cast(self.result)
+            answers = pa.array([None if value is None else float(value) for value in values]).cast(self.result)
         else:
-            answers = pa.array(told, self.result)
+            answers = pa.array(values, self.result)
         error = np.where(np.isnan(error), np.inf, error)
         return Estimate(answers, error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
 

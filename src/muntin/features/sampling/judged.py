@@ -1,4 +1,4 @@
-"""What is to be thought of the samples of windows."""
+"""The judgement of estimates: good enough, or not."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from muntin.features.sampling.estimated import Estimate
 
 @dataclass(frozen=True)
 class Judged:
-    """Estimates for all windows, and what is to be thought of them."""
+    """The estimates of all windows, and which are good enough."""
 
     estimates: Mapping[str, Estimate]
     error: Float64Array
-    """Of the window that each answer belongs to: the groups' errors combined, and the worst of the aggregates."""
+    """The error of each answer's window: combined over its groups, the largest over the aggregates."""
     good: BoolArray
-    """Whether that is within what the user allows."""
+    """Whether the error is at most the allowed one."""
     sampled: Int64Array
     approximate: BoolArray
-    """Whether it is good, and not all there is."""
+    """Whether the answer is good, and its sample is not the whole window."""
 
 
 def from_samples(size: Int64Array, judged: Judged, confidence: float) -> Estimates:
-    """The estimates of windows of so many tuples each."""
+    """The estimates of windows with these sizes."""
     low = {name: estimate.low for name, estimate in judged.estimates.items()}
     high = {name: estimate.high for name, estimate in judged.estimates.items()}
     approximate, sampled = np.flatnonzero(judged.approximate), judged.sampled

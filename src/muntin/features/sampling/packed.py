@@ -1,4 +1,4 @@
-"""The samples of a shard as bytes: Arrow IPC streams behind the header that all of Muntin's state has."""
+"""The packed format of a shard's samples: Arrow IPC streams behind the common header of Muntin's state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from muntin.panes.packed import PLAIN, Kind, read_batches, seal, unseal, write_b
 
 
 def pack_samples(samples: ShardSamples) -> bytes:
-    """The keys, then of each sample its tuples and its cuts."""
+    """The keys, then the tuples and the cuts of each sample."""
     sink = pa.BufferOutputStream()
     write_batch(sink, samples.keys, PLAIN)
-    for each in samples.sets:
-        own = [pa.array(each.key), pa.array(each.position), pa.array(each.priority)]
-        names = ["key", "position", "priority", *each.columns.schema.names]
-        # Random tuples do not compress.
-        write_batch(sink, pa.RecordBatch.from_arrays([*own, *each.columns.columns], names=names), PLAIN)
-        cuts = each.cuts
+    for sample_set in samples.sets:
+        columns = [pa.array(sample_set.key), pa.array(sample_set.position), pa.array(sample_set.priority)]
+        names = ["key", "position", "priority", *sample_set.columns.schema.names]
+        # Random tuples hardly compress.
+        write_batch(sink, pa.RecordBatch.from_arrays([*columns, *sample_set.columns.columns], names=names), PLAIN)
+        cuts = sample_set.cuts
         write_batch(
             sink,
             pa.RecordBatch.from_arrays(
@@ -36,10 +36,10 @@ def unpack_samples(plan: Plan, sampling: SamplingPlan, sealed: bytes) -> ShardSa
     keys, *batches = read_batches(unseal(Kind.SAMPLES, sealed))
     specs = [spec for _ in plan.operators for spec in sampling.specs]
     sets = []
-    for spec, own, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
-        key, position, priority = (np.asarray(own.column(i)) for i in range(3))
+    for spec, tuples, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
+        key, position, priority = (np.asarray(tuples.column(i)) for i in range(3))
         schema = spec.schema(plan.layout.tuples)
-        columns = pa.RecordBatch.from_arrays(own.columns[3:], schema=schema)
-        cut = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
-        sets.append(Samples(key, position, priority, columns, cut, distinct=spec.of is not None))
+        columns = pa.RecordBatch.from_arrays(tuples.columns[3:], schema=schema)
+        sample_cuts = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
+        sets.append(Samples(key, position, priority, columns, sample_cuts, distinct=spec.of is not None))
     return ShardSamples(keys, tuple(sets))

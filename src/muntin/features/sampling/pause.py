@@ -1,16 +1,16 @@
-"""When sampling is of no use, it stops for a while.
+"""Pauses of sampling, while it is of no use.
 
-A query whose windows are all answered exactly, because they hold too little or differ too much, would pay for samples
-that nobody reads. Two things tell that:
+If all windows are answered exactly, because they are too small or vary too much, samples are a waste. There are two
+reasons for a pause:
 
-- The sizes of windows alone, as with a quantile for which the budget is too small. Then nothing is sampled until
-  windows close that a sample could answer. For that, sizes are looked at again once windows have become smaller, and
-  now and then. If a pane of what arrives first has more groups than the budget has tuples, nothing is sampled from the
-  start.
-- `PATIENCE` batches in a row in which no sample was good enough. Then nothing is sampled for as long as those took,
-  then for twice as long, up to `LONGEST` times; in between, it is tried again.
+- *Sizes*: the sizes of windows show that no sample can be good enough, as for a quantile with too small a budget. The
+  pause ends when windows close that a sample could answer. Sizes are checked again when windows become smaller, and
+  every `NOW_AND_THEN` batches. If a pane of the first batch has more groups than the budget has tuples, sampling starts
+  with a pause.
+- *Failures*: in `PATIENCE` batches in a row no sample was good enough. The first pause is as long as these batches
+  took. Then sampling is tried again, and each further pause is twice as long, up to `LONGEST` times.
 
-In a pause the query does what it does without approximation.
+During a pause the query runs as without approximation.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from muntin.arrays import Int64Array
 PATIENCE = 8
 LONGEST = 16
 SMALLER = 7 / 8
-"""Windows that hold so much of what others held may be answered where those were not."""
+"""Windows below this share of the size of others are worth a check."""
 NOW_AND_THEN = 16
-"""After so many batches, others may, too: groups of other sizes can be as many tuples."""
+"""After this many batches, sizes are checked anyway: groups of other sizes may have as many tuples."""
 WHILE_SIZES_SAY_SO = 1 << 62
-"""Behind all times."""
+"""The end of a pause by sizes: after all times."""
 
 
 @dataclass(frozen=True)
 class WindowSizes:
-    """What windows hold, on average."""
+    """The average contents of a window."""
 
     tuples: float = 0.0
     groups: float = 0.0
@@ -44,47 +44,49 @@ class WindowSizes:
 
 @dataclass(frozen=True)
 class Pause:
+    """The state of pauses. Its field names are those of the stored JSON."""
+
     failed: int = 0
     """Batches in a row in which windows closed and no sample was good enough for any of them."""
     tried_from: int | None = None
-    """The time from which on samples have been tried, in microseconds."""
+    """The time since which samples have been tried, in microseconds."""
     until: int | None = None
     blind: int | None = None
-    """The latest time of a tuple that came in a pause and was not sampled: windows over it have no sample."""
+    """The latest time of an unsampled tuple, ingested in a pause: windows that contain it have no sample."""
     looked_at: WindowSizes = field(default_factory=WindowSizes)
-    """What windows held when sizes were last looked at."""
+    """The contents of windows when sizes were last checked."""
     overlooked: int = 0
-    """Batches in a row since then in which windows closed."""
+    """Batches since then in which windows closed."""
 
     @classmethod
     def decode(cls, looked_at: Mapping[str, float] | None = None, **others: Any) -> Pause:
-        """From what a header says; one that was written by an earlier version says less."""
+        """From a header; earlier versions stored fewer fields."""
         return cls(looked_at=WindowSizes(**looked_at or {}), **others)
 
     @property
     def is_first(self) -> bool:
-        """Whether nothing has been tried yet."""
+        """Whether samples have never been tried."""
         return self.tried_from is None
 
     def from_the_start(self, now: int, groups: int) -> Pause:
-        """One before anything is tried, for a pane has so many groups."""
+        """A pause before the first sample, because a pane has this many groups."""
         return replace(self, tried_from=now, until=WHILE_SIZES_SAY_SO, looked_at=WindowSizes(groups=groups))
 
     def is_on(self, now: int) -> bool:
         return self.until is not None and now < self.until
 
     def with_unsampled(self, times: Int64Array) -> Pause:
-        """The same, with tuples of these times that are not sampled."""
+        """The same after unsampled tuples with these times."""
         if not len(times):
             return self
         latest = int(times.max())
         return replace(self, blind=latest if self.blind is None else max(self.blind, latest))
 
-    def looks_at(self, held: WindowSizes) -> bool:
-        """Whether it is worth a look if windows that hold so much could be answered from samples again."""
+    def looks_at(self, contents: WindowSizes) -> bool:
+        """Whether to check if samples could answer windows with these contents."""
         if self.until != WHILE_SIZES_SAY_SO:
             return False
-        return held.is_smaller_than(self.looked_at) or self.overlooked + 1 >= NOW_AND_THEN
+        return contents.is_smaller_than(self.looked_at) or self.overlooked + 1 >= NOW_AND_THEN
 
     def after(
         self,
@@ -95,24 +97,24 @@ class Pause:
         closed: bool = False,
         looked_at: WindowSizes | None = None,
     ) -> Pause:
-        """The next one, if samples helped some windows with this batch and others not.
+        """The pause after a batch in which samples answered `helped` windows and failed for `failed` ones.
 
-        `feasible` are the windows without help that a sample within the budget may do for, as far as sizes tell; these
-        were looked at if it is said what windows hold. `closed` if any windows have.
+        `feasible` counts the windows not helped that, by their sizes, a sample within the budget might answer.
+        `looked_at` is given if sizes were checked, and `closed` says whether any windows closed.
         """
         tried_from = now if self.tried_from is None else self.tried_from
         if helped or (feasible and self.until == WHILE_SIZES_SAY_SO):
             return Pause(0, now, blind=self.blind)
         if looked_at is None:
-            seen = replace(self, overlooked=self.overlooked + closed)
+            observed = replace(self, overlooked=self.overlooked + closed)
         else:
-            seen = replace(self, looked_at=looked_at, overlooked=0)
+            observed = replace(self, looked_at=looked_at, overlooked=0)
         if not failed:
-            return replace(seen, tried_from=tried_from)
+            return replace(observed, tried_from=tried_from)
         times = self.failed + 1
         if not feasible:
-            return replace(seen, failed=times, tried_from=tried_from, until=WHILE_SIZES_SAY_SO)
+            return replace(observed, failed=times, tried_from=tried_from, until=WHILE_SIZES_SAY_SO)
         if times < PATIENCE:
-            return replace(seen, failed=times, tried_from=tried_from, until=None)
+            return replace(observed, failed=times, tried_from=tried_from, until=None)
         until = now + min(2 ** (times - PATIENCE), LONGEST) * max(now - tried_from, 1)
-        return replace(seen, failed=times, tried_from=until, until=until)
+        return replace(observed, failed=times, tried_from=until, until=until)

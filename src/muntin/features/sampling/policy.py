@@ -1,4 +1,4 @@
-"""SPEAr's knobs: the budget b, the error that is allowed, and how sure to be of it."""
+"""The knobs of SPEAr: the budget b, the allowed error ε and the confidence α."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Approximation(Option):
-    """What the user allows, checked."""
+    """The validated arguments of `.approximate(...)`."""
 
     name = "approximate"
     order = SAMPLING
 
     budget: int | None
-    """Tuples that the sample of a window may have in a shard; None where it is given in bytes, or found online."""
+    """The most tuples in a window's sample, per shard; None if the budget is given in bytes or found online."""
     budget_bytes: int | None
     error: float
     confidence: float
     groups: tuple[Any, ...] | None = None
-    """The keys, where they are known beforehand: then the budget is divided among them from the start."""
+    """The keys, if known beforehand: then the budget is divided among them from the start."""
     combine: Combined = "l1"
-    """How the errors of a window's groups become one: their mean, as in the paper, or the largest."""
+    """How the errors of a window's groups are combined: their mean, as in the paper, or the largest."""
     incremental: bool = True
-    """Whether decomposable aggregates are answered from their partials, exactly, whatever a sample could say."""
+    """Whether decomposable aggregates are answered exactly, from their partials, and never from samples."""
     seed: int = 0
 
     @classmethod
@@ -49,7 +49,7 @@ class Approximation(Option):
         incremental: bool,
         seed: int,
     ) -> Approximation:
-        """Checked, as the user gave it."""
+        """Validate the user's arguments."""
         _check_share("error", error, "0.1 for ten per cent")
         _check_share("confidence", confidence, "0.95")
         one_of(combine, "combine", {"l1": "the mean of the groups' errors,", "max": "the largest"})
@@ -104,7 +104,7 @@ class Approximation(Option):
         draft = draft.with_hidden(hidden, eager=draft.weighs)
         columns = None
         if sampling.specs:
-            columns = tuple(column for each in sampling.estimators.values() for column in each.inputs)
+            columns = tuple(column for estimator in sampling.estimators.values() for column in estimator.inputs)
         eager = draft.eager | {SIZE} if draft.weighs else draft.eager
         return replace(
             draft.with_feature(Sampling(sampling)),

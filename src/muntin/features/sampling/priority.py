@@ -1,7 +1,7 @@
 """Random priorities that are the same at every replay.
 
-The tuples of a pane with the smallest priorities are a simple random sample of it, and of two such samples the tuples
-with the smallest priorities are one of both panes together: bottom-k sampling. So samples merge, in any order.
+The k tuples of a pane with the smallest priorities are a simple random sample of the pane (bottom-k sampling). The k
+smallest of two such samples are a sample of both panes. So samples merge, in any order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def priorities(key_hash: UInt64Array, number: Int64Array, seed: int, epoch: int) -> UInt64Array:
-    """Of tuples that are told apart by their key, their number among its tuples, and the epoch of the numbers."""
+    """The priorities of tuples, identified by key, number within the key, and the epoch of the numbers."""
     salt = mix(np.array([seed % (1 << 64), epoch % (1 << 64)], dtype=np.uint64) + _STEP)
     with np.errstate(over="ignore"):
         stream = mix(key_hash * _STEP + salt[0]) + mix(salt[1:] * _STEP + salt[0])
@@ -23,7 +23,7 @@ def priorities(key_hash: UInt64Array, number: Int64Array, seed: int, epoch: int)
 
 
 def value_priorities(value_hash: UInt64Array, seed: int) -> UInt64Array:
-    """Of values: equal ones have the same priority, so that a bottom-k sample is one of distinct values."""
+    """The priorities of values. Equal values have equal priorities, so a bottom-k sample is one of distinct values."""
     salt = mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _STEP)
     with np.errstate(over="ignore"):
         return mix(value_hash + salt)

@@ -1,6 +1,6 @@
-"""Which estimator an aggregate has, by its type.
+"""Registers the estimator of each type of aggregate.
 
-A package with aggregates of its own registers an estimator for them in the same way:
+A package with its own aggregates registers estimators in the same way:
 
     @estimator_of.register
     def _(aggregate: MyAggregate, bound: Bound) -> Estimator: ...
@@ -37,7 +37,7 @@ from muntin.statistics.running import COUNT, MEAN, VARIANCE
 
 @singledispatch
 def estimator_of(aggregate: object, bound: Bound) -> Estimator | None:
-    """What a sample of a window says of an aggregate; None if nothing."""
+    """The estimator of an aggregate; None if samples cannot answer it."""
     return None
 
 
@@ -94,7 +94,7 @@ def _(aggregate: CustomAggregate, bound: Bound) -> Estimator | None:
 
 
 def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
-    """The running statistics of a column: how many values, their mean and their variance."""
+    """The running statistics of a column: count, mean and variance of its values."""
     return (
         (COUNT, counted(column, where)),
         (MEAN, mean_of_moments(column, where)),
@@ -103,7 +103,7 @@ def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
 
 
 def _count(function: HolisticFunction) -> tuple[tuple[str, Bound], ...]:
-    """How many values of the window count, which its panes know."""
+    """The number of values of the window that count."""
     return ((COUNT, counted(function.column, function.where)),)
 
 

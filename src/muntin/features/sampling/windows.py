@@ -18,7 +18,7 @@ from muntin.engine.operators.operator import Answers, LazyAggregates, TupleOpera
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
-from muntin.features.sampling.estimated import Seen
+from muntin.features.sampling.estimated import SampledWindows
 from muntin.features.sampling.judged import Judged, from_samples
 from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.policy import Approximation
@@ -256,12 +256,12 @@ class SampledAnswers:
     def _judged(self, operator: WindowOperator, asked: _Candidates) -> Judged:
         """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
         size = asked.size
-        seen: list[Seen] = []
+        seen: list[SampledWindows] = []
         for number, most in enumerate(asked.most):
             samples = self._samples.of(operator, number)
             drawn = samples.windows(asked.answers.key, asked.begin, asked.end, most)
             seen.append(_seen(drawn, size, self._policy))
-            self.counted.sample_bytes += seen[-1].held.tuples.nbytes
+            self.counted.sample_bytes += seen[-1].contents.tuples.nbytes
         estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
             of = seen[self._sampling.spec_of(estimator)]
@@ -307,7 +307,7 @@ def _numbered(answers: Answers) -> Int64Array:
     return window
 
 
-def _seen(drawn: WindowSamples, size: Int64Array, policy: Approximation) -> Seen:
+def _seen(drawn: WindowSamples, size: Int64Array, policy: Approximation) -> SampledWindows:
     tuples, begin, end = drawn.tuples()
     held = WindowContents(tuples, begin, end, one_per_key=True)
     complete, largest = drawn.sizes >= size, None
@@ -315,7 +315,7 @@ def _seen(drawn: WindowSamples, size: Int64Array, policy: Approximation) -> Seen
         complete = drawn.sizes < drawn.most
         share = (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64
         largest = np.where(complete, 1.0, np.minimum(share, 1 - 1e-16))
-    return Seen(held, drawn.sizes, size, complete, policy.confidence, policy.error, largest)
+    return SampledWindows(held, drawn.sizes, size, complete, policy.confidence, policy.error, largest)
 
 
 def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:

@@ -1,4 +1,4 @@
-"""CoD as a feature: tuples are dropped before they cost anything, and answers scaled back to all of them."""
+"""CoD as a feature: tuples are shed before they cost anything, and answers are scaled back to all tuples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from muntin.features.shedding.thinned import WindowShares
 from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
 
 ROWS_TOGETHER = 1 << 20
-"""The groups of so many tuples are counted together, and shed together."""
+"""Tuples whose groups are counted, and shed, together."""
 MILLION = 1_000_000
 
 
@@ -64,7 +64,7 @@ class LoadShedding(Feature):
             load.done()
 
     def load(self, task: Task) -> HostLoad | None:
-        """The notes of this host on the batch that runs, if the query follows a latency."""
+        """The notes of this host on the current batch, if the query has a target latency."""
         if self.policy.target_latency is None or task.batch is None:
             return None
         return HostLoad(task.query, task.batch, task.host)
@@ -120,7 +120,7 @@ class SheddingShard(ShardFeature):
         batch.metrics["shed_rows"], batch.metrics["shed_rate"] = self._rows, self._rate
 
     def ingested(self, batch: ShardBatch) -> None:
-        """Functions that know nothing of weights get no more of a window than its share."""
+        """Cut windows to their share for functions that ignore weights."""
         function, policy = self._plan.function, self._policy
         rate = self._rate / MILLION if policy.rate is None else policy.rate
         if function is not None and not function.knows_weights and not policy.is_uniform and rate:

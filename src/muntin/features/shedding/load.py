@@ -1,13 +1,13 @@
-"""What the batches of a stream take, as a host sees it, and the rate that follows from it.
+"""The durations of a stream's batches, as a host observes them, and the rate that follows from them.
 
-Tasks of Spark know nothing of the batches before theirs. So they leave notes in a folder of the host: when a batch
-began, how many rows came in and up to which event time, when its shards were done. The first task of a batch reads
-those of the batches before and decides for all tasks of the host.
+A Spark task knows nothing of earlier batches. So tasks leave notes in a folder of the host: when a batch started, how
+many rows it received, up to which event time, and when its shards were done. The first task of a batch reads the notes
+of the batches before and decides for all tasks of the host.
 
-Hosts decide for themselves, and where they differ a little, every tuple still stands for as many as were shed beside
-it. But all that is slow may be on one of them: the only shard with a large key, say, while tuples come in everywhere.
-So every host tells how long batches took it, with the panes that it sends to all shards anyway, and those leave a note
-on what they heard with their own host. That is known a batch later than what a host sees itself.
+Each host decides for itself. Different rates are harmless, because every tuple represents those shed beside it. But the
+slow part may be on a single host, such as the only shard with a large key, while rows arrive everywhere. So every host
+reports its durations with the panes that it sends to all shards, and these leave a note with their own host. A report
+is known one batch later than a host's own durations.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from muntin.features.shedding.controller import Batch, next_rate
 from muntin.features.shedding.notes import MOST_BYTES, done_tasks, durations, how_long, started_batch
 
 LOOK_BACK = 8
-"""How many batches are looked at."""
+"""The number of past batches that are read."""
 REPORTED_BATCHES = 3
-"""Of how many it is told how long they took."""
+"""The number of batches whose durations a host reports."""
 STARTING = 10.0
-"""So many seconds of the first batch do not count: then workers are started, and everything is slow once."""
+"""Seconds of the first batch that do not count, because workers start in it."""
 
 _NOTE = re.compile("(start|done|heard)-(?P<batch>[0-9]+)")
 
 
 class HostLoad:
-    """The notes of one query on this host, for one batch. Nothing here may fail a batch: then nothing is shed.
+    """The notes of one query on this host, for one batch. A failure here sheds nothing; it never fails the batch.
 
-    A note may hold anything: what a task that was killed left of it, or what was never ours.
+    A note may contain anything, such as the half line of a killed task or the bytes of another program.
     """
 
     def __init__(self, query: str, batch: int, host: Host = NO_HOST) -> None:
@@ -45,7 +45,7 @@ class HostLoad:
         self._batch = batch
 
     def rate(self, target: float) -> float:
-        """The share that this batch sheds: decided once, by whoever comes first."""
+        """The share that this batch sheds; the first task decides."""
         started = started_batch(self._read("start", self._batch))
         if started is None:
             now = time.time()
@@ -56,55 +56,55 @@ class HostLoad:
         return 0.0 if started is None else started.rate
 
     def done(self, latest: int | None = None, rows: int = 0) -> None:
-        """A task is done: this was the latest event time that it saw, in microseconds, and so many rows came in."""
+        """Note that a task is done, with its latest event time in microseconds and the number of its rows."""
         self._add("done", self._batch, [time.time(), None if latest is None else latest / 1e6, rows])
 
     def report(self) -> bytes:
-        """What other hosts should know: how long the last batches took this one."""
-        took = [(number, batch.finished - batch.started) for number, batch in self._history().items()]
-        return json.dumps([self._host, took[-REPORTED_BATCHES:]]).encode()
+        """The report to other hosts: how long the last batches took on this one."""
+        seconds = [(number, batch.finished - batch.started) for number, batch in self._history().items()]
+        return json.dumps([self._host, seconds[-REPORTED_BATCHES:]]).encode()
 
-    def hear(self, told: Iterable[bytes]) -> None:
-        """Leave a note on how long batches took other hosts."""
+    def hear(self, reports: Iterable[bytes]) -> None:
+        """Leave a note on how long batches took on other hosts."""
         longest: dict[int, float] = {}
-        for host, took in map(how_long, set(told)):
-            for number, seconds in took.items() if host != self._host else ():
+        for host, durations_of_host in map(how_long, set(reports)):
+            for number, seconds in durations_of_host.items() if host != self._host else ():
                 if self._batch - LOOK_BACK <= number < self._batch:
                     longest[number] = max(longest.get(number, 0.0), seconds)
         for number, seconds in longest.items():
             self._add("heard", number, [seconds])
 
     def _next_rate(self, target: float, now: float) -> float:
-        """By the last batch that all hosts have told of, so that they come to the same; alone, a host knows the last.
+        """The rate from the batches up to the last one that all hosts have reported, so that hosts agree.
 
-        Then nothing changes until a batch is known that had the rate in force.
+        A single host uses all batches. The rate then stays until the report of a batch that had this rate.
         """
         batches, heard = self._history(), []
         for number, batch in batches.items():
-            if took := durations(self._read("heard", number)):
+            if seconds := durations(self._read("heard", number)):
                 heard.append(number)
-                batches[number] = replace(batch, finished=max(batch.finished, batch.started + max(took)))
+                batches[number] = replace(batch, finished=max(batch.finished, batch.started + max(seconds)))
         until = max(heard, default=self._batch)
         known = [batch for number, batch in batches.items() if number <= until]
-        since = [batch for number, batch in batches.items() if number > until]
-        if since and since[-1].rate != known[-1].rate:
-            return since[-1].rate
-        return next_rate(target, known, since[0].started if since else now)
+        newer = [batch for number, batch in batches.items() if number > until]
+        if newer and newer[-1].rate != known[-1].rate:
+            return newer[-1].rate
+        return next_rate(target, known, newer[0].started if newer else now)
 
     def _history(self) -> dict[int, Batch]:
-        """The batches before this one, by their numbers, as this host saw them."""
-        found = {}
+        """The batches before this one by number, as this host observed them."""
+        history = {}
         for number in range(max(self._batch - LOOK_BACK, 0), self._batch):
             started, done = started_batch(self._read("start", number)), done_tasks(self._read("done", number))
             if started is not None and done:
                 finished = max(task.at for task in done) - (STARTING if started.is_first else 0.0)
                 latest = max((task.latest for task in done if task.latest is not None), default=None)
                 rows = sum(task.rows for task in done)
-                found[number] = Batch(started.at, max(started.at, finished), latest, started.rate, rows)
-        return found
+                history[number] = Batch(started.at, max(started.at, finished), latest, started.rate, rows)
+        return history
 
     def _forget(self) -> list[str]:
-        """The names of notes, without those of long ago, which are removed."""
+        """Remove old notes; returns the names of all that were there."""
         names = self._folder.names()
         for name in names:
             note = _NOTE.match(name)
@@ -113,7 +113,7 @@ class HostLoad:
         return names
 
     def _read(self, kind: str, batch: int) -> bytes:
-        """A note; nothing where there is none."""
+        """The bytes of a note; empty if there is none."""
         return self._folder.read(_note(kind, batch), MOST_BYTES) or b""
 
     def _add(self, kind: str, batch: int, line: list[float | None]) -> None:

@@ -1,6 +1,6 @@
-"""What notes on the load say, and what hosts tell each other: lines of JSON, which may be damaged or of somebody else.
+"""The format of load notes and of reports between hosts: lines of JSON, which may be damaged or foreign.
 
-Only what has the right types and sensible values counts. The rest is as if it were not there.
+Only lines with the right types and sensible values count; all others are ignored.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_BYTES = 1 << 20
-"""A note has a line per task; a longer one is none of ours."""
+"""A note has one line per task; a longer one is not ours."""
 _MOST_SECONDS = 1e13
-"""Times of a batch and of events, and durations, are within this: Spark's timestamps are."""
+"""Bounds all times and durations, as it bounds Spark's timestamps."""
 _MOST_ROWS = 1 << 63
 
 
 @dataclass(frozen=True)
 class Started:
-    """A batch began."""
+    """The start of a batch."""
 
     at: float
     rate: float
@@ -27,7 +27,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Done:
-    """A task of a batch is done."""
+    """The end of a task of a batch."""
 
     at: float
     latest: float | None
@@ -42,35 +42,35 @@ def started_batch(note: bytes) -> Started | None:
 
 
 def done_tasks(note: bytes) -> list[Done]:
-    found = []
+    tasks = []
     for line in note.splitlines():
         match _parsed(line):
             case [at, latest, rows] if _is_seconds(at) and (latest is None or _is_seconds(latest)) and _is_rows(rows):
-                found.append(Done(float(at), None if latest is None else float(latest), rows))
-    return found
+                tasks.append(Done(float(at), None if latest is None else float(latest), rows))
+    return tasks
 
 
 def durations(note: bytes) -> list[float]:
-    """What was heard of a batch."""
-    found = []
+    """The durations of a batch on other hosts."""
+    seconds_of_hosts = []
     for line in note.splitlines():
         match _parsed(line):
             case [seconds] if _is_seconds(seconds) and seconds >= 0:
-                found.append(float(seconds))
-    return found
+                seconds_of_hosts.append(float(seconds))
+    return seconds_of_hosts
 
 
-def how_long(told: bytes) -> tuple[str, dict[int, float]]:
-    """Which host tells how long batches took it."""
-    took: dict[int, float] = {}
-    match _parsed(told):
+def how_long(report: bytes) -> tuple[str, dict[int, float]]:
+    """The host of a report, and the seconds that each batch took on it."""
+    seconds_of_batches: dict[int, float] = {}
+    match _parsed(report):
         case [str(host), list(batches)]:
-            for each in batches:
-                match each:
+            for batch in batches:
+                match batch:
                     case [number, seconds] if _is_rows(number) and _is_seconds(seconds) and seconds >= 0:
-                        took[number] = float(seconds)
-            return host, took
-    return "", took
+                        seconds_of_batches[number] = float(seconds)
+            return host, seconds_of_batches
+    return "", seconds_of_batches
 
 
 def _parsed(line: bytes) -> Any:
@@ -81,7 +81,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _is_seconds(value: object) -> bool:
-    """Neither a bool nor a NaN; an integer may be too large for a float, but not for a comparison."""
+    """Neither a bool nor NaN. An integer too large for a float can still be compared."""
     return type(value) in (int, float) and -_MOST_SECONDS <= value <= _MOST_SECONDS  # type: ignore[operator]
 
 

@@ -1,4 +1,4 @@
-"""What a query that sheds keeps beside its aggregates, and which queries can shed at all."""
+"""The hidden aggregates of a query that sheds, and the check whether a query can shed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from muntin.statistics.running import COUNT, MEAN, VARIANCE
 from muntin.windows import PaneWindow, Window
 
 KEPT = HIDDEN + "kept"
-"""How many tuples of a window were kept, where that is whatever their group is."""
-STOOD_FOR = HIDDEN + "stood_for"
-"""How many tuples those stand for, which is not quite how many there were."""
+"""The number of kept tuples of a window, after uniform shedding."""
+REPRESENTED = HIDDEN + "stood_for"
+"""The number of tuples that those represent, an estimate of the window's size."""
 OF_ALL = HIDDEN + "of_all"
-"""The same, and how sure it is."""
+"""The same with its variance."""
 MISSING = HIDDEN + "missing"
-"""How many were shed, where every group keeps its share."""
+"""The number of shed tuples, after shedding by concept."""
 
 
 def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
@@ -48,26 +48,26 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
 
 
 def hidden(aggregates: Mapping[str, Bound], is_uniform: bool) -> dict[str, Bound]:
-    """The aggregates that are computed and not told: what was kept or is missing, and the estimates of every other."""
+    """The hidden aggregates: the kept or the missing tuples, and the estimates of every other aggregate."""
     if is_uniform:
-        found = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
-        found[STOOD_FOR] = Bound((Weighed(None, None),), pa.float64(), _lower_stood_for)
-        found[OF_ALL] = _in_states(Weighed(None, None))
+        bounds = {KEPT: Bound((Weighed(None, None),), pa.int64(), _lower_kept)}
+        bounds[REPRESENTED] = Bound((Weighed(None, None),), pa.float64(), _lower_represented)
+        bounds[OF_ALL] = _in_states(Weighed(None, None))
     else:
-        found = {MISSING: _in_states(Missing(None))}
+        bounds = {MISSING: _in_states(Missing(None))}
     for name, bound in aggregates.items():
         scaled = scaled_of(bound.aggregate, bound)
         if scaled is None or scaled.weighed is None or scaled.is_known or name.startswith(HIDDEN):
             continue
-        found[estimates_of(name)] = _in_states(*scaled.partials(is_uniform, bound.partials))
+        bounds[estimates_of(name)] = _in_states(*scaled.partials(is_uniform, bound.partials))
         if scaled.partners is not None and scaled.partners.weighed is not None:
-            found[partners_of(name)] = _in_states(*scaled.partners.partials(is_uniform, ()))
-    return found
+            bounds[partners_of(name)] = _in_states(*scaled.partners.partials(is_uniform, ()))
+    return bounds
 
 
 def lazy(aggregates: Collection[str]) -> set[str]:
-    """Those of them that only windows need of which tuples were shed."""
-    return {MISSING, OF_ALL, *(of(name) for name in aggregates for of in (estimates_of, partners_of))}
+    """The hidden aggregates that are needed only for windows that lost tuples."""
+    return {MISSING, OF_ALL, *(hidden_name(name) for name in aggregates for hidden_name in (estimates_of, partners_of))}
 
 
 def estimates_of(name: str) -> str:
@@ -79,7 +79,7 @@ def partners_of(name: str) -> str:
 
 
 def statistic(name: str, bound: Bound) -> Bound:
-    """A running statistic of a sample, estimated from the tuples that were kept."""
+    """A running statistic of a sample, estimated from the kept tuples."""
     inner = bound.partials[0]
     column = inner.inputs[0] if inner.inputs else None
     weighed = Weighed(inner.where, column)
@@ -87,7 +87,7 @@ def statistic(name: str, bound: Bound) -> Bound:
 
 
 def _in_states(*partials: Partial) -> Bound:
-    """What is asked for in states, because there are more of them than one answer would tell."""
+    """An aggregate that is read as states, because one answer cannot express it."""
     return Bound(partials, pa.null(), _lower_no_states)
 
 
@@ -100,7 +100,7 @@ def _lower_kept(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
     return pa.array(state[FIELDS.index("kept")].astype(np.int64))
 
 
-def _lower_stood_for(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
+def _lower_represented(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:
     (state,) = states
     return pa.array(state[FIELDS.index("count")])
 

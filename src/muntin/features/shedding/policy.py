@@ -1,4 +1,4 @@
-"""CoD's knob: the share b of the tuples that is dropped, or the latency from which Muntin finds it."""
+"""The knob of concept-driven shedding (CoD): the share b of tuples to shed, or the latency from which it is found."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Method = Literal["concept", "uniform"]
 
 @dataclass(frozen=True)
 class Shedding(Option):
-    """What the user allows, checked."""
+    """The validated arguments of `.shed(...)`."""
 
     name = "shed"
     order = SHEDDING
 
     rate: float | None
-    """The share of the tuples that is dropped; None where it is found from the latency."""
+    """The share of tuples to shed; None if it is found from the latency."""
     target_latency: int | None
-    """How long a batch may take, in microseconds."""
+    """The longest duration of a batch, in microseconds."""
     method: Method = "concept"
     seed: int = 0
     confidence: float = 0.95
-    """How sure the intervals are."""
+    """The confidence of the intervals."""
 
     @property
     def written(self) -> str:
@@ -51,8 +51,8 @@ class Shedding(Option):
 
         self.check(draft)
         added = hidden(draft.aggregates, self.is_uniform)
-        late = lazy(draft.aggregates)
-        eager = {name: bound for name, bound in added.items() if name not in late}
+        lazy_names = lazy(draft.aggregates)
+        eager = {name: bound for name, bound in added.items() if name not in lazy_names}
         draft = draft.with_hidden(added)
         feature = LoadShedding(self)
         return with_drift(
@@ -71,14 +71,14 @@ class Shedding(Option):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether tuples are kept whatever their group is."""
+        """Whether tuples are kept uniformly, without regard to their group."""
         return self.method == "uniform"
 
     @classmethod
     def of(
         cls, rate: float | None, target_latency: Duration | None, method: str, seed: int, confidence: float
     ) -> Shedding:
-        """Checked, as the user gave it."""
+        """Validate the user's arguments."""
         if rate is not None and target_latency is not None:
             raise MuntinError(
                 "shed() got both rate and target_latency; give the rate yourself, or the latency that it is found from."
@@ -102,5 +102,5 @@ class Shedding(Option):
         if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
             raise MuntinError(f"confidence must be a number between 0 and 1, such as 0.95, got {confidence!r}.")
         latency = None if target_latency is None else positive_microseconds(target_latency, "target_latency")
-        chosen: Method = "uniform" if method == "uniform" else "concept"
-        return cls(None if rate is None else float(rate), latency, chosen, seed, float(confidence))
+        checked_method: Method = "uniform" if method == "uniform" else "concept"
+        return cls(None if rate is None else float(rate), latency, checked_method, seed, float(confidence))

@@ -1,6 +1,6 @@
-"""How an aggregate is scaled back where tuples were shed, by its type.
+"""Registers how each type of aggregate is scaled back after shedding.
 
-A package with aggregates of its own registers theirs in the same way:
+A package with its own aggregates registers them in the same way:
 
     @scaled_of.register
     def _(aggregate: MyAggregate, bound: Bound) -> Scaled: ...
@@ -25,15 +25,15 @@ from muntin.features.shedding.weighed import Weighed, WeighedSquares
 
 @singledispatch
 def scaled_of(aggregate: object, bound: Bound) -> Scaled | None:
-    """None if the tuples that were kept say nothing of an aggregate; it may have a method `scaled` that knows."""
+    """None if kept tuples cannot answer an aggregate. Its method `scaled`, if it has one, decides."""
     scaled = getattr(aggregate, "scaled", None)
     return None if scaled is None else scaled(bound)
 
 
 @scaled_of.register
 def _(aggregate: CountAggregate, bound: Bound) -> Scaled:
-    every = bound.where is None and aggregate.column is None
-    return Scaled("count", Weighed(bound.where, aggregate.column), counted=every)
+    counts_all = bound.where is None and aggregate.column is None
+    return Scaled("count", Weighed(bound.where, aggregate.column), counted=counts_all)
 
 
 @scaled_of.register
@@ -59,5 +59,5 @@ def _(aggregate: ExtremeAggregate, bound: Bound) -> Scaled | None:
 
 @scaled_of.register
 def _(aggregate: CustomAggregate, bound: Bound) -> Scaled:
-    """It sees the tuples that were kept; how to scale it back nobody but its user knows."""
+    """It is computed from the kept tuples; only its author knows how to scale it."""
     return Scaled("as it is")

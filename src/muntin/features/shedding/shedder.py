@@ -1,4 +1,4 @@
-"""Shedding in one task of one batch, before anything is lifted."""
+"""Shedding in one task of one batch, before tuples are lifted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from muntin.partials.strata import Strata
 
 
 class Shedder:
-    """Decides which tuples are kept, and counts the others."""
+    """Selects the tuples that are kept, and counts the others."""
 
     def __init__(self, policy: Shedding, task: int = 0, rate: float | None = None) -> None:
-        """`task` tells this task from the others of its batch: each has random numbers of its own.
+        """`task` is the number of the task in its batch; each task has random numbers of its own.
 
-        `rate` is the one in force, where it changes from batch to batch.
+        `rate` is the rate of this batch if it varies.
         """
         self._policy = policy
         self._task = task
@@ -38,36 +38,33 @@ class Shedder:
 
     @property
     def sheds(self) -> bool:
-        """Whether anything is shed at all."""
+        """Whether any tuple may be shed."""
         return self.rate > 0
 
     def keep(self, times: Int64Array, panes: Panes) -> KeptRows:
-        """The tuples that are kept of a batch. All groups are counted first, so that each is answered with its size."""
+        """The kept tuples of a batch. All groups are counted first, so that the answers know their sizes."""
         received, groups = panes.pairs.counted(), panes.pairs.groups
         if self.by_concept:
             return KeptRows(*self.kept_by_concept(times, groups, received, panes.of_groups))
         return KeptRows(*self.kept_uniformly(times, received))
 
     def take_shed_rows(self) -> int:
-        """How many were shed since somebody asked."""
+        """The number of rows shed since the last call."""
         count, self.shed_rows = self.shed_rows, 0
         return count
 
     def kept_uniformly(self, times: Int64Array, received: Int64Array) -> tuple[Int64Array, Strata]:
-        """Where the tuples are that are kept if all are treated alike, and what they stand for.
-
-        `received` is how many tuples each group has.
-        """
+        """The positions of uniformly kept tuples, and their strata; `received` has the size of each group."""
         random = self._random(times)
         kept = kept_uniformly(len(times), self._share(len(times), random), random)
         self.shed_rows += len(times) - len(kept)
         return kept, Strata(received.astype(np.float64), float(kept_share(self.rate)))
 
     def _share(self, count: int, random: np.random.Generator) -> int:
-        """How many of so many more tuples are kept.
+        """How many of the next `count` tuples are kept.
 
-        All that the task has kept by then is what the rate says, but for a part of a tuple, which is rounded up or
-        down: by chance, once for the task, so that every tuple is as likely to be kept as the rate says.
+        In total, the task keeps the share that follows from the rate. The fraction of a tuple is rounded up or down
+        at random, once per task, so that every tuple is kept with the same probability.
         """
         if self._rounding is None:
             self._rounding = Fraction(random.random())
@@ -78,9 +75,9 @@ class Shedder:
     def kept_by_concept(
         self, times: Int64Array, groups: Int64Array, received: Int64Array, pane: Array
     ) -> tuple[Int64Array, Strata]:
-        """Where the tuples are that are kept of every group, and what they stand for.
+        """The positions of the tuples kept of every group, and their strata.
 
-        Of each group, `received` is how many tuples it has, and `pane` is where it is.
+        For each group, `received` has its size and `pane` its pane.
         """
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)

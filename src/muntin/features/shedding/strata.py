@@ -1,8 +1,8 @@
-"""Which tuples are kept: of all alike (uniform shedding), or of every group its share (concept-driven, CoD).
+"""The selection of kept tuples: uniform, or by concept, where every group keeps its share (CoD).
 
-The *concept* of a window is how often each group occurs in it. The paper estimates it from a sample and scans the
-window a second time to shed. Here the pane stage counts the groups of a pane before it looks at any value, so the
-frequencies are exact and one pass does: what is dropped is dropped before it is lifted, packed or sent.
+The *concept* of a window is the frequencies of its groups. The paper estimates them from a sample and sheds in a second
+scan of the window. Here the pane stage counts the groups of a pane before it reads any value. So frequencies are exact,
+one pass is enough, and tuples are shed before they are lifted, packed or sent.
 """
 
 from __future__ import annotations
@@ -15,54 +15,53 @@ from muntin.arrays import Array, Float64Array, Int64Array, expand, run_starts
 from muntin.statistics.congress import congress
 
 LEAST = 2
-"""Of a group no fewer are kept, if it has so many: from one tuple alone nobody can tell how far off it is."""
+"""The fewest tuples kept of a group, if it has as many: a single tuple gives no variance."""
 
 COARSE_BITS, FINE_BITS = 16, 8
-"""Of the random number of a tuple. The coarse ones tell of most tuples whether they are kept; only those near the edge
-need the others, and are put in order. Of equal ones, the first counts."""
+"""The bits of a tuple's random number. The coarse bits decide for most tuples; only those near the edge need the fine
+bits, and are sorted. Ties keep their order."""
 DIGIT_BITS = 16
 
 
 def random_numbers(seed: int, *salt: int) -> np.random.Generator:
-    """The same ones at every replay: they depend on the seed and on what tells these tuples from others."""
+    """Random numbers that are the same at every replay: they depend on the seed and on what identifies the tuples."""
     return np.random.default_rng([each % (1 << 64) for each in (seed, *salt)])
 
 
 def kept_share(rate: float) -> Fraction:
-    """The share that is kept, exactly: the rate is the decimal number that it is written as, and 1 - 0.98 is 0.02."""
+    """The exact kept share: the rate is read as the decimal number that it is written as, so 1 - 0.98 is 0.02."""
     return 1 - Fraction(repr(float(rate)))
 
 
 def kept_uniformly(count: int, keep: int, random: np.random.Generator) -> Int64Array:
-    """Uniform shedding: of all tuples, whatever they hold, so many are kept. Where they are, in order."""
-    fewer = min(keep, count - keep)
-    drawn = np.full(count, fewer < keep)
-    drawn[random.choice(count, fewer, replace=False, shuffle=False)] = fewer == keep
-    return np.flatnonzero(drawn)
+    """Uniform shedding: the sorted positions of `keep` random tuples."""
+    smaller = min(keep, count - keep)
+    kept = np.full(count, smaller < keep)
+    kept[random.choice(count, smaller, replace=False, shuffle=False)] = smaller == keep
+    return np.flatnonzero(kept)
 
 
 def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
-    """How many tuples of every group of a pane are kept.
+    """The number of tuples that every group of a pane keeps.
 
-    The pane keeps its share of the tuples, divided among the groups by basic congress: in proportion, and small groups
-    more than that. A group that gets all it has is kept whole. However small groups are, the others keep at least half
-    of their proportion, which is what congress promises; where groups are about as many as the tuples to keep, one for
-    each would not leave that much. Where there are more groups than tuples to keep, each keeps its proportion; and
-    however many there are, none goes empty.
+    The pane keeps its share of the tuples, divided among the groups by basic congress: in proportion to their sizes,
+    with more for small groups. Every group keeps at least half of its proportion, the guarantee of congress, even if
+    there are almost as many groups as tuples to keep. With more groups than tuples to keep, each keeps its proportion.
+    No group is left empty.
     """
     pane = pane.astype(np.int64, copy=False)
-    if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # far apart: number them
+    if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # sparse: renumber
         _, pane = np.unique(pane, return_inverse=True)
     share = kept_share(rate)
-    of_pane = np.bincount(pane, weights=received).astype(np.int64)
-    divided = congress(received, pane, _parts(of_pane, share, share.denominator - 1))  # rounded up
+    pane_sizes = np.bincount(pane, weights=received).astype(np.int64)
+    divided = congress(received, pane, _parts(pane_sizes, share, share.denominator - 1))  # rounded up
     half, proportion = (_parts(received, part, part.denominator // 2) for part in (share / 2, share))
     least = np.where(divided > 0, half, proportion)
     return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
 
 
 def _parts(counts: Int64Array, share: Fraction, more: int) -> Int64Array:
-    """The share of each count, with `more` of its denominator before it is rounded down. Floats are off by a tuple."""
+    """The share of each count, rounded down after adding `more` to the numerator. Floats would be off by a tuple."""
     largest = int(counts.max(initial=0)) * share.numerator + more
     numbers = counts if max(largest, share.denominator) < 1 << 63 else counts.astype(object)
     return np.asarray((numbers * share.numerator + more) // share.denominator).astype(np.int64)
@@ -71,60 +70,60 @@ def _parts(counts: Int64Array, share: Fraction, more: int) -> Int64Array:
 def kept_by_concept(
     groups: Int64Array, received: Int64Array, share: Int64Array, random: np.random.Generator
 ) -> Int64Array:
-    """Concept-driven shedding: a simple random sample of every group, as large as its share. Where they are, in order.
+    """Concept-driven shedding: the sorted positions of a simple random sample of every group, as large as its share.
 
-    The sample of a group are the tuples with the smallest random numbers. Most often its edge is where the share
-    would have it, give or take a little: what is below that is in, what is above is out, and only what is left between
-    is put in order. A group in which it turns out otherwise is put in order as a whole.
+    The sample of a group is its tuples with the smallest random numbers. The largest of these is usually close to its
+    expected value: tuples well below it are in, tuples well above are out, and only those between are sorted. If the
+    margin of a group is too narrow, all of its tuples are sorted.
     """
     chance = random.integers(0, 1 << COARSE_BITS, len(groups), dtype=np.uint16)
-    whole = share >= received  # nothing to draw
-    give = 2 * np.sqrt(share) + 2
-    lowest = np.where(whole, 1 << COARSE_BITS, _edge(share - give, received))  # below it, all are in
-    highest = np.where(whole, 1 << COARSE_BITS, _edge(share + give, received))  # from it on, none is
+    is_complete = share >= received  # all tuples are kept
+    margin = 2 * np.sqrt(share) + 2
+    lowest = np.where(is_complete, 1 << COARSE_BITS, _edge(share - margin, received))  # below it, all are kept
+    highest = np.where(is_complete, 1 << COARSE_BITS, _edge(share + margin, received))  # from it on, none is kept
     candidates = _below(chance, highest, groups)
     too_few = np.bincount(groups[candidates], minlength=len(share)) < np.minimum(share, received)
     if too_few.any():
         highest[too_few] = 1 << COARSE_BITS
         candidates = _below(chance, highest, groups)
-    of = groups[candidates]
-    kept = chance[candidates] < lowest[of]
-    sure = np.bincount(of[kept], minlength=len(share))
-    too_many = sure > share
+    candidate_groups = groups[candidates]
+    kept = chance[candidates] < lowest[candidate_groups]
+    certain = np.bincount(candidate_groups[kept], minlength=len(share))
+    too_many = certain > share
     if too_many.any():
-        kept &= ~too_many[of]
-        sure[too_many] = 0
-    between = np.flatnonzero(~kept)
-    fine = random.integers(0, 1 << FINE_BITS, len(between), dtype=np.uint16)
-    order = between[_by_group_and_number(of[between], chance[candidates[between]], fine)]
-    in_order = of[order]
-    starts = run_starts(in_order)
-    wanted = (share - sure)[in_order[starts]]  # no more than there are
-    first, _ = expand(starts, wanted)
+        kept &= ~too_many[candidate_groups]
+        certain[too_many] = 0
+    undecided = np.flatnonzero(~kept)
+    fine = random.integers(0, 1 << FINE_BITS, len(undecided), dtype=np.uint16)
+    order = undecided[_by_group_and_number(candidate_groups[undecided], chance[candidates[undecided]], fine)]
+    groups_in_order = candidate_groups[order]
+    starts = run_starts(groups_in_order)
+    missing = (share - certain)[groups_in_order[starts]]  # never more than are undecided
+    first, _ = expand(starts, missing)
     kept[order[first]] = True
     return candidates[kept]
 
 
 def _by_group_and_number(group: Int64Array, coarse: Array, fine: Array) -> Int64Array:
-    """From the last digit to the first, of 16 bits each: those NumPy sorts by counting."""
-    half = FINE_BITS  # of a digit: the random number has three of them
-    order = np.argsort(coarse << half | fine, kind="stable")  # what does not fit is in the next digit
+    """Radix sort with digits of 16 bits, which NumPy sorts by counting."""
+    half = FINE_BITS  # of a digit: a random number has three halves
+    order = np.argsort(coarse << half | fine, kind="stable")  # the overflow is in the next digit
     digit = (group << half).astype(np.uint16) | coarse >> half
     order = order[np.argsort(digit[order], kind="stable")]
-    rest = group >> half
-    while rest.any():
-        order = order[np.argsort(rest.astype(np.uint16)[order], kind="stable")]
-        rest = rest >> DIGIT_BITS
+    remaining = group >> half
+    while remaining.any():
+        order = order[np.argsort(remaining.astype(np.uint16)[order], kind="stable")]
+        remaining = remaining >> DIGIT_BITS
     return order
 
 
 def _edge(count: Float64Array, received: Int64Array) -> Int64Array:
-    """Below which so many random numbers of a group are expected."""
+    """The edge below which `count` random numbers of a group are expected."""
     expected = count / np.maximum(received, 1) * (1 << COARSE_BITS)
     return np.clip(expected, 0, 1 << COARSE_BITS).astype(np.int64)
 
 
 def _below(chance: Array, edge: Int64Array, groups: Int64Array) -> Int64Array:
-    """Which tuples have a number below the edge of their group, an edge of 0 taken for 1: so that 16 bits hold it."""
+    """The tuples with a number below the edge of their group. An edge of 0 counts as 1, so that 16 bits are enough."""
     last = np.maximum(edge, 1) - 1
     return np.flatnonzero(chance <= last.astype(np.uint16)[groups])

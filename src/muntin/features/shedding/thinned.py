@@ -1,12 +1,12 @@
-"""The second half of shedding, for functions of whole windows: each window gives no more than its share.
+"""The second stage of shedding, for window functions: each window is cut to its share.
 
-The pane stage keeps some of every group in every pane, since it knows nothing of the other panes. So of a group that
-is rare in each of them, a window holds more than its share: the more, the shorter panes are. When it closes, its
-concept is known, and what a function gets is cut to that.
+The pane stage keeps some tuples of every group in every pane, without knowing the other panes. So a window contains
+more than its share of a group that is rare in each pane, the more the shorter panes are. When the window closes, its
+concept is known, and the tuples for the function are cut to it.
 
-Tuples are taken at equal distances along what all of them stand for, from a point drawn by chance on (systematic
-sampling with probabilities proportional to size: Cochran, chapter 9A). So those that are taken stand for equally many,
-and a function that knows nothing of weights sees the window as it was.
+Tuples are selected at equal distances along their cumulative weights, from a random start (systematic sampling with
+probabilities proportional to size: Cochran, chapter 9A). So all selected tuples have the same weight, and a function
+that ignores weights sees the distribution of the whole window.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muntin.panes.keys import hashes, mix
 from muntin.panes.tuples import WEIGHT
 
 MORE = 1.5
-"""Windows with less than so many times their share stay as they are: tuples are not copied for so little."""
+"""Windows below this multiple of their share are not cut: copying tuples would cost more."""
 
 
 Chances: TypeAlias = Callable[[Int64Array], Float64Array]
@@ -35,48 +35,50 @@ Chances: TypeAlias = Callable[[Int64Array], Float64Array]
 
 @dataclass(frozen=True)
 class WindowShares:
-    """Cuts what windows of keys get of their tuples to their share."""
+    """Cuts the tuples of each window and key to its share."""
 
     seed: int
     rate: float
 
     def __call__(
-        self, held: WindowContents, answers: Answers, known_keys: pa.RecordBatch
+        self, contents: WindowContents, answers: Answers, known_keys: pa.RecordBatch
     ) -> tuple[Int64Array, WindowContents] | None:
-        """Which windows hold more than their share, and what they get; None if there are none."""
+        """The windows with more than their share, and their new contents; None if there are none."""
 
-        def chances(chosen: Int64Array) -> Float64Array:
-            keys_of_windows = known_keys.take(pa.array(answers.key[chosen]))
+        def chances(windows: Int64Array) -> Float64Array:
+            keys_of_windows = known_keys.take(pa.array(answers.key[windows]))
             columns = [keys_of_windows.column(name) for name in keys_of_windows.schema.names if name]
-            return chances_of(self.seed, hashes(columns, len(chosen)), answers.window[chosen])
+            return chances_of(self.seed, hashes(columns, len(windows)), answers.window[windows])
 
-        return thinned(held, answers.window, chances, self.rate)
+        return thinned(contents, answers.window, chances, self.rate)
 
 
 def thinned(
-    held: WindowContents, window: Int64Array, chances: Chances, rate: float
+    contents: WindowContents, window: Int64Array, chances: Chances, rate: float
 ) -> tuple[Int64Array, WindowContents] | None:
-    """The windows of keys that hold more than their share, and what is left of them; None if there are none.
+    """The windows and keys with more than their share, and their new contents; None if there are none.
 
-    `window` says which are of one window, `chances` where to begin in each.
+    `window` numbers the windows, and `chances` gives the random start in each.
     """
-    until = np.append(0.0, np.cumsum(np.asarray(held.tuples.columns.column(WEIGHT))))
-    received = until[held.end] - until[held.begin]
+    weight_before = np.append(0.0, np.cumsum(np.asarray(contents.tuples.columns.column(WEIGHT))))
+    received = weight_before[contents.end] - weight_before[contents.begin]
     share = shares(np.rint(received).astype(np.int64), window, rate)
-    cut = np.flatnonzero(held.end - held.begin > MORE * share)
+    cut = np.flatnonzero(contents.end - contents.begin > MORE * share)
     if not len(cut):
         return None
-    begin, end = held.begin[cut], held.end[cut]
-    number, of = expand(np.zeros(len(cut), dtype=np.int64), share[cut])
-    at = until[begin][of] + (number + chances(cut)[of]) * (received / share)[cut][of]
-    place = np.clip(np.searchsorted(until, at, side="right") - 1, begin[of], end[of] - 1)
-    once = np.append(True, (place[1:] != place[:-1]) | (of[1:] != of[:-1]))  # of one that stands for more than that
-    behind = np.cumsum(np.bincount(of[once], minlength=len(cut)))
-    return cut, WindowContents(held.tuples.take(place[once]), np.append(0, behind[:-1]), behind)
+    begin, end = contents.begin[cut], contents.end[cut]
+    turn, cut_index = expand(np.zeros(len(cut), dtype=np.int64), share[cut])
+    position = weight_before[begin][cut_index] + (turn + chances(cut)[cut_index]) * (received / share)[cut][cut_index]
+    row = np.clip(np.searchsorted(weight_before, position, side="right") - 1, begin[cut_index], end[cut_index] - 1)
+    is_first = np.append(
+        True, (row[1:] != row[:-1]) | (cut_index[1:] != cut_index[:-1])
+    )  # a tuple with more than one step of weight is selected once
+    ends = np.cumsum(np.bincount(cut_index[is_first], minlength=len(cut)))
+    return cut, WindowContents(contents.tuples.take(row[is_first]), np.append(0, ends[:-1]), ends)
 
 
 def chances_of(seed: int, keys: UInt64Array, windows: Int64Array) -> Float64Array:
-    """One for each window of a key, by the key's hash: the same at every replay."""
+    """One random number per window and key, from the hash of the key: the same at every replay."""
     with np.errstate(over="ignore"):
         mixed = mix(keys ^ mix(windows.astype(np.uint64) + np.uint64(seed % (1 << 64))))
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)

@@ -1,4 +1,4 @@
-"""At the watermark: what the tuples that were kept of a window say of all of its tuples."""
+"""When windows close: from kept tuples to answers for all tuples, with intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from muntin.engine.estimates import (
 from muntin.engine.hidden import SIZE
 from muntin.engine.operators.operator import Answers, LazyAggregates, Output, WindowOperator
 from muntin.engine.plan import Plan
-from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, STOOD_FOR, estimates_of, partners_of
+from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, REPRESENTED, estimates_of, partners_of
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
 from muntin.features.shedding.scaled import Scaled, ShedWindows
@@ -48,18 +48,18 @@ States: TypeAlias = Mapping[str, tuple[State, ...]]
 
 @dataclass
 class ShedCounts:
-    """How the windows of keys of one batch were answered."""
+    """Counts of windows and keys by how they were answered, in one batch."""
 
     exact: int = 0
     approximate: int = 0
     error: float = 0.0
-    """The sum of the errors that can be told."""
+    """The sum of the known errors."""
     with_error: int = 0
-    """Of how many windows; of the other approximate ones, nobody can tell."""
+    """Windows with a known error; that of the other approximate ones is unknown."""
 
 
 class ShedLink:
-    """What both links know of windows of which tuples may have been shed."""
+    """Base of both links for windows from which tuples may have been shed."""
 
     def __init__(self, plan: Plan, policy: Shedding, inner: AnswerLink, tuples: ShardTuples) -> None:
         self._plan = plan
@@ -69,9 +69,9 @@ class ShedLink:
         self.counted = ShedCounts()
 
     def _estimates(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> tuple[Estimates, Int64Array, States]:
-        """What is known of windows before any aggregate is: how many tuples they have, and what was kept of them.
+        """The estimates before any aggregate, with the sizes of windows and the numbers of their kept tuples.
 
-        And which of them tuples were shed of, with their hidden states.
+        Also the positions of the windows that lost tuples, and the hidden states of these.
         """
         size = np.asarray(known[SIZE])
         states: States = {}
@@ -88,19 +88,19 @@ class ShedLink:
                 kept = size.copy()
                 kept[shed] -= missing
         exactly = EXACT if self._plan.keeps_tuples else INCREMENTAL
-        error = np.zeros(len(shed))  # as far as nothing is asked
+        error = np.zeros(len(shed))  # aggregates raise it later
         return Estimates(shed, exactly, error, self._policy.confidence, kept, size), shed, states
 
-    def _count(self, told: Estimates) -> None:
-        known = told.error[np.isfinite(told.error)]
-        self.counted.approximate += len(told.approximate)
-        self.counted.exact += len(told.size) - len(told.approximate)
-        self.counted.error += float(known.sum())
-        self.counted.with_error += len(known)
+    def _count(self, estimates: Estimates) -> None:
+        errors = estimates.error[np.isfinite(estimates.error)]
+        self.counted.approximate += len(estimates.approximate)
+        self.counted.exact += len(estimates.size) - len(estimates.approximate)
+        self.counted.error += float(errors.sum())
+        self.counted.with_error += len(errors)
 
 
 class ShedFunction(ShedLink):
-    """The link around a function of windows, or the pairs of a join: what they returned is of the tuples kept."""
+    """The link around a window function or the pairs of a join, which see only kept tuples."""
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         estimates: Estimates | None = None
@@ -110,160 +110,163 @@ class ShedFunction(ShedLink):
             yield replace(answered, estimates=estimates)
 
     def _function_estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
-        """How good the answers are of a function that was `given` so many tuples, if not all that are kept."""
-        told, _, _ = self._estimates(windows.values, windows.lazy)
-        given = told.sampled if given is None else given
-        shed = np.flatnonzero(given < told.size)
-        told = Estimates(shed, told.exact_mode, np.full(len(shed), np.nan), told.confidence, given, told.size)
-        self._count(told)
-        return told
+        """The estimates of a function that got `given` tuples of each window; None means all kept ones."""
+        estimates, _, _ = self._estimates(windows.values, windows.lazy)
+        given = estimates.sampled if given is None else given
+        shed = np.flatnonzero(given < estimates.size)
+        estimates = Estimates(
+            shed, estimates.exact_mode, np.full(len(shed), np.nan), estimates.confidence, given, estimates.size
+        )
+        self._count(estimates)
+        return estimates
 
 
 class ShedAnswers(ShedLink):
     """The link that scales aggregates back to all tuples.
 
-    Where nothing of a window was shed, its answers are what they are without shedding. The estimates of the others are
-    lazy: mostly those windows are few.
+    Windows that lost no tuples are answered as without shedding. The states for the others, usually few, are lazy.
     """
 
     @cached_property
     def _scaled(self) -> dict[str, Scaled | None]:
-        return {each.name: scaled_of(each.bound.aggregate, each.bound) for each in self._plan.outputs}
+        return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in self._plan.outputs}
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         known = windows.values
-        told, shed, states = self._estimates(known, windows.lazy)
-        asked = ShedWindows.of(told, shed, self._policy.is_uniform, _of_all(states))
-        found = dict(known)
+        estimates, shed, states = self._estimates(known, windows.lazy)
+        shed_windows = ShedWindows.of(estimates, shed, self._policy.is_uniform, _of_all(states))
+        answers = dict(known)
         if self._plan.keeps_tuples:
-            found = self._of_tuples(windows, told)
+            answers = self._of_tuples(windows, estimates)
             if self._policy.is_uniform:
-                self._fit(windows.operator, windows.answers, known, found, told)
+                self._fit(windows.operator, windows.answers, known, answers, estimates)
         if len(shed):
             for output in self._plan.outputs:
-                self._scale(output, found, told, known, states, asked, shed)
-        self._count(told)
-        yield Answered(windows, found, told)
+                self._scale(output, answers, estimates, known, states, shed_windows, shed)
+        self._count(estimates)
+        yield Answered(windows, answers, estimates)
 
     def _fit(
         self,
         operator: WindowOperator,
-        answers: Answers,
+        ranges: Answers,
         known: Mapping[str, pa.Array],
-        found: dict[str, pa.Array],
-        told: Estimates,
+        answers: dict[str, pa.Array],
+        estimates: Estimates,
     ) -> None:
-        """What the tuples themselves say, where they were kept whatever their group is: as of all that there were."""
-        kept, stood_for = np.asarray(known[KEPT]), np.asarray(known[STOOD_FOR])
-        incomplete = marked(told.approximate, len(kept))
-        # By chance all may have been kept, and each stands for itself alone.
-        whole = np.flatnonzero(~incomplete & (stood_for > kept))
-        exact = self._tuples.computed(operator, answers.take(whole), _unweighed(operator)) if len(whole) else {}
-        # Others stand for themselves alone, though tuples were shed beside them, or there are none.
-        blind = incomplete & (stood_for <= kept) & (kept < told.size)
+        """After uniform shedding, scale holistic aggregates of the kept tuples to all tuples."""
+        kept, represented = np.asarray(known[KEPT]), np.asarray(known[REPRESENTED])
+        incomplete = marked(estimates.approximate, len(kept))
+        # All tuples may happen to be kept; then each represents only itself.
+        complete = np.flatnonzero(~incomplete & (represented > kept))
+        computed = self._tuples.computed(operator, ranges.take(complete), _unweighed(operator)) if len(complete) else {}
+        # Here kept tuples represent only themselves although others were shed, or none was kept.
+        unsampled = incomplete & (represented <= kept) & (kept < estimates.size)
         for output in self._plan.outputs:
             name = output.name
             if output.bound.holistic is None:
                 continue
             if isinstance(output.bound.holistic, TopK):
-                found[name] = _times(found[name], told.size / np.where(stood_for > 0, stood_for, np.inf))
-            if name in exact:
-                found[name] = _replaced(found[name], whole, exact[name])
-            if any_true(blind):
-                told.forget(name, blind)
-                silent = blind & (kept == 0)
-                found[name] = picked(pa.nulls(len(silent), found[name].type), found[name], silent)
+                answers[name] = _times(answers[name], estimates.size / np.where(represented > 0, represented, np.inf))
+            if name in computed:
+                answers[name] = _replaced(answers[name], complete, computed[name])
+            if any_true(unsampled):
+                estimates.forget(name, unsampled)
+                empty = unsampled & (kept == 0)
+                answers[name] = picked(pa.nulls(len(empty), answers[name].type), answers[name], empty)
 
-    def _of_tuples(self, windows: ClosedWindows, told: Estimates) -> dict[str, pa.Array]:
-        """With what needs the tuples themselves: all that were kept, or samples of those."""
+    def _of_tuples(self, windows: ClosedWindows, estimates: Estimates) -> dict[str, pa.Array]:
+        """The answers that need tuples: from all kept ones, or from samples of those."""
         judging = _judging(windows.operator, self._policy.confidence)
         (answered,) = self._inner.answer(replace(windows, lazy=LazyAggregates(), also=judging))
-        found = dict(answered.values)
+        answers = dict(answered.values)
         if answered.estimates is None:
             for name in judging:
-                _judge(told, name.removeprefix(_JUDGED), found.pop(name))
-            return found
-        incomplete = told.approximate
-        sampled = _add_samples(told, answered.estimates, found)
-        rest = incomplete[~sampled[incomplete]]
-        if len(rest):
-            judged = self._tuples.computed(windows.operator, windows.answers.take(rest), judging)
-            for name, of_rest in judged.items():
+                _judge(estimates, name.removeprefix(_JUDGED), answers.pop(name))
+            return answers
+        incomplete = estimates.approximate
+        sampled = _add_samples(estimates, answered.estimates, answers)
+        unjudged = incomplete[~sampled[incomplete]]
+        if len(unjudged):
+            judged = self._tuples.computed(windows.operator, windows.answers.take(unjudged), judging)
+            for name, judgement in judged.items():
                 output = name.removeprefix(_JUDGED)
-                _judge(told, output, _scattered(of_rest, rest, told, output))
-        return {name: values for name, values in found.items() if name not in judging}
+                _judge(estimates, output, _scattered(judgement, unjudged, estimates, output))
+        return {name: values for name, values in answers.items() if name not in judging}
 
     def _scale(
         self,
         output: Output,
-        found: dict[str, pa.Array],
-        told: Estimates,
+        answers: dict[str, pa.Array],
+        estimates: Estimates,
         known: Mapping[str, pa.Array],
         states: States,
-        asked: ShedWindows,
+        windows: ShedWindows,
         shed: Int64Array,
     ) -> None:
-        """One of the decomposable aggregates is scaled back, by the hidden `states` of windows that were shed."""
+        """Scale a decomposable aggregate by the hidden `states` of the windows that lost tuples."""
         scaled = self._scaled[output.name]
         if scaled is None:
             return
         if scaled.is_known:
             return
-        of_kept = known[output.name]
-        if len(shed) < len(told.size) and (of_kept.null_count or scaled.weighed is None):
-            of_kept = of_kept.take(pa.array(shed))
-        estimates, partners = None, None
+        kept_answers = known[output.name]
+        if len(shed) < len(estimates.size) and (kept_answers.null_count or scaled.weighed is None):
+            kept_answers = kept_answers.take(pa.array(shed))
+        moments, partners = None, None
         if scaled.weighed is not None:
-            estimates = scaled.estimates(states[estimates_of(output.name)], asked.is_uniform)
+            moments = scaled.estimates(states[estimates_of(output.name)], windows.is_uniform)
         if scaled.partners is not None:
-            partners = scaled.partners.estimates(states[partners_of(output.name)], asked.is_uniform)
-        interval = scaled.interval(of_kept, estimates, asked, partners)
-        if estimates is not None and interval is not None:
-            found[output.name] = _corrected(found[output.name], shed, interval.value, of_kept, output)
-        set_interval(told, output.name, interval, shed, found[output.name])
+            partners = scaled.partners.estimates(states[partners_of(output.name)], windows.is_uniform)
+        interval = scaled.interval(kept_answers, moments, windows, partners)
+        if moments is not None and interval is not None:
+            answers[output.name] = _corrected(answers[output.name], shed, interval.value, kept_answers, output)
+        set_interval(estimates, output.name, interval, shed, answers[output.name])
 
 
-def set_interval(told: Estimates, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array) -> None:
-    """What is known of one aggregate in the windows of which tuples were shed; None if that is nothing."""
+def set_interval(
+    estimates: Estimates, name: str, interval: Interval | None, shed: Int64Array, answers: pa.Array
+) -> None:
+    """Set the interval of an aggregate in the windows that lost tuples; None means that it is unknown."""
     if interval is None:
-        told.low[name] = told.high[name] = None
-        told.may_be_off(np.full(len(shed), np.nan), shed)
+        estimates.low[name] = estimates.high[name] = None
+        estimates.may_be_off(np.full(len(shed), np.nan), shed)
         return
     exact = of_type(answers, pa.float64())
-    told.low[name], told.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
-    told.complete.add(name)
+    estimates.low[name], estimates.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
+    estimates.complete.add(name)
     relative = interval.relative_error
     relative[np.isinf(relative)] = np.nan
-    told.may_be_off(relative, shed)
+    estimates.may_be_off(relative, shed)
 
 
 def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
-    """One side of the intervals, null where it is NaN; that of an exact answer is the answer."""
+    """One side of the intervals, null where it is NaN; both sides of an exact answer are the answer."""
     if exact.null_count or len(shed) == len(exact):
         return patched(exact, shed, nan_as_null(side))
     return placed(exact.to_numpy().copy(), shed, side)
 
 
 def _of_all(states: States) -> Weights | None:
-    """How many tuples the kept ones stand for, of windows of which tuples were shed whatever their group is."""
+    """After uniform shedding, the number of tuples that the kept ones represent, with its variance."""
     return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
 
 
 def _unweighed(operator: WindowOperator) -> dict[str, OfContents]:
-    """The holistic aggregates where every tuple stands for itself alone."""
+    """The holistic aggregates with all weights ignored."""
     return {name: partial(_of_unweighed, function) for name, function in holistic(operator).items()}
 
 
-def _of_unweighed(function: OfContents, held: WindowContents) -> pa.Array:
-    columns = held.tuples.columns.drop_columns([WEIGHT])
-    return function(replace(held, tuples=replace(held.tuples, columns=columns), _selections={}))
+def _of_unweighed(function: OfContents, contents: WindowContents) -> pa.Array:
+    columns = contents.tuples.columns.drop_columns([WEIGHT])
+    return function(replace(contents, tuples=replace(contents.tuples, columns=columns), _selections={}))
 
 
-def _replaced(answers: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
-    """The array with other values at some places, of any type."""
-    place = np.arange(len(answers))
-    place[at] = len(answers) + np.arange(len(at))
-    return pa.concat_arrays([answers, others]).take(pa.array(place))
+def _replaced(answers: pa.Array, positions: Int64Array, others: pa.Array) -> pa.Array:
+    """The array, of any type, with other values at these positions."""
+    rows = np.arange(len(answers))
+    rows[positions] = len(answers) + np.arange(len(positions))
+    return pa.concat_arrays([answers, others]).take(pa.array(rows))
 
 
 _JUDGED = "judged "
@@ -271,94 +274,99 @@ _JUDGEMENT = ["low", "high", "error"]
 
 
 def _judging(operator: WindowOperator, confidence: float) -> dict[str, OfContents]:
-    """What says how good those aggregates are that are computed of the kept tuples themselves."""
-    found: dict[str, OfContents] = {}
+    """The functions that bound the holistic aggregates computed from kept tuples."""
+    judging: dict[str, OfContents] = {}
     for output in operator.outputs:
-        whole = output.bound.holistic
-        if isinstance(whole, Quantiles):
-            found[_JUDGED + output.name] = partial(_sides, whole, confidence)
-        elif isinstance(whole, (Mode, TopK)):
-            found[_JUDGED + output.name] = partial(_missed, whole, confidence)
-    return found
+        holistic_function = output.bound.holistic
+        if isinstance(holistic_function, Quantiles):
+            judging[_JUDGED + output.name] = partial(_sides, holistic_function, confidence)
+        elif isinstance(holistic_function, (Mode, TopK)):
+            judging[_JUDGED + output.name] = partial(_missed, holistic_function, confidence)
+    return judging
 
 
-def _sides(whole: Quantiles, confidence: float, held: WindowContents) -> pa.Array:
-    low, high = intervals(whole, held, confidence)
+def _sides(quantiles: Quantiles, confidence: float, contents: WindowContents) -> pa.Array:
+    low, high = intervals(quantiles, contents, confidence)
     return pa.StructArray.from_arrays([low, high, pa.nulls(len(low), pa.float64())], names=_JUDGEMENT)
 
 
-def _missed(whole: Mode | TopK, confidence: float, held: WindowContents) -> pa.Array:
-    """Values have no interval: what is told is by what share of the window a more frequent one may have been missed."""
-    chosen = held.selected(whole.column, whole.where)
-    k, as_list = (whole.k, True) if isinstance(whole, TopK) else (1, False)
-    error = missed_in_kept(chosen, k, as_list, confidence)
+def _missed(frequent: Mode | TopK, confidence: float, contents: WindowContents) -> pa.Array:
+    """Values have no interval; the error is the share by which a more frequent value may have been missed."""
+    selected = contents.selected(frequent.column, frequent.where)
+    k, as_list = (frequent.k, True) if isinstance(frequent, TopK) else (1, False)
+    error = missed_in_kept(selected, k, as_list, confidence)
     unknown = pa.nulls(len(error), pa.float64())
     return pa.StructArray.from_arrays([unknown, unknown, pa.array(error)], names=_JUDGEMENT)
 
 
-def _judge(told: Estimates, name: str, judged: pa.Array) -> None:
-    told.low[name], told.high[name] = judged.field("low"), judged.field("high")
-    error = np.asarray(judged.field("error").fill_null(np.nan))[told.approximate]
-    told.may_be_off(np.where(np.isfinite(error), error, np.nan))
+def _judge(estimates: Estimates, name: str, judged: pa.Array) -> None:
+    estimates.low[name], estimates.high[name] = judged.field("low"), judged.field("high")
+    error = np.asarray(judged.field("error").fill_null(np.nan))[estimates.approximate]
+    estimates.may_be_off(np.where(np.isfinite(error), error, np.nan))
 
 
-def _scattered(judged: pa.Array, at: Int64Array, told: Estimates, name: str) -> pa.Array:
-    """What is to be thought of some windows, among those of all."""
-    count = len(told.size)
-    place = np.arange(count)
-    place[at] = count + np.arange(len(at))
-    before = {"low": told.low.get(name), "high": told.high.get(name)}  # where answers are no numbers, there are none
+def _scattered(judged: pa.Array, positions: Int64Array, estimates: Estimates, name: str) -> pa.Array:
+    """The judgements of some windows at their positions among all windows; the others keep theirs."""
+    count = len(estimates.size)
+    rows = np.arange(count)
+    rows[positions] = count + np.arange(len(positions))
+    bounds = {
+        "low": estimates.low.get(name),
+        "high": estimates.high.get(name),
+    }  # answers that are not numbers have none
     columns = []
     for field in judged.type:
-        old = before.get(field.name)
-        old = pa.nulls(count, field.type) if old is None else of_type(old, field.type)
-        columns.append(pa.concat_arrays([old, judged.field(field.name)]).take(pa.array(place)))
+        column = bounds.get(field.name)
+        column = pa.nulls(count, field.type) if column is None else of_type(column, field.type)
+        columns.append(pa.concat_arrays([column, judged.field(field.name)]).take(pa.array(rows)))
     return pa.StructArray.from_arrays(columns, names=judged.type.names)
 
 
-def _add_samples(told: Estimates, samples: Estimates, found: Mapping[str, pa.Array]) -> BoolArray:
-    """What samples of kept tuples say, and which windows were answered from those."""
-    sampled = marked(samples.approximate, len(told.size))
+def _add_samples(estimates: Estimates, samples: Estimates, answers: Mapping[str, pa.Array]) -> BoolArray:
+    """Add the estimates from samples of kept tuples; returns which windows were answered from samples."""
+    sampled = marked(samples.approximate, len(estimates.size))
     error = np.full(len(sampled), np.nan)
-    error[told.approximate] = told.error
+    error[estimates.approximate] = estimates.error
     error[samples.approximate] = samples.error
-    told.approximate = np.flatnonzero(marked(told.approximate, len(sampled)) | sampled)
-    told.error = error[told.approximate]
-    told.sampled = np.where(sampled, samples.sampled, told.sampled)
+    estimates.approximate = np.flatnonzero(marked(estimates.approximate, len(sampled)) | sampled)
+    estimates.error = error[estimates.approximate]
+    estimates.sampled = np.where(sampled, samples.sampled, estimates.sampled)
     for name in samples.low:
-        if name in found and is_bounded(found[name].type):
-            told.low[name], told.high[name] = samples.sides(name, found[name])
+        if name in answers and is_bounded(answers[name].type):
+            estimates.low[name], estimates.high[name] = samples.sides(name, answers[name])
     return sampled
 
 
-def _corrected(answers: pa.Array, shed: Int64Array, value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
-    """Answers, and estimates where tuples were shed."""
+def _corrected(
+    answers: pa.Array, shed: Int64Array, value: Float64Array, kept_answers: pa.Array, output: Output
+) -> pa.Array:
+    """The answers, with estimates in the windows that lost tuples."""
     if pa.types.is_float64(answers.type) and not answers.null_count:
         return pa.array(value if len(shed) == len(answers) else written(answers.to_numpy().copy(), shed, value))
-    return patched(answers, shed, typed(value, of_kept, output))
+    return patched(answers, shed, typed(value, kept_answers, output))
 
 
-def _times(found: pa.ListArray, factor: Float64Array) -> pa.Array:
-    """Lists of values and how often each occurs, with so many times as many of all."""
-    item, count = found.flatten().flatten()
-    more = np.rint(np.asarray(count) * np.repeat(factor, np.diff(found.offsets))).astype(np.int64)
-    kind = found.type.value_type
-    pairs = pa.StructArray.from_arrays([item, pa.array(more).cast(kind[1].type)], fields=list(kind))
-    offsets = np.asarray(found.offsets) - found.offsets[0].as_py()
-    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=found.type)
+def _times(lists: pa.ListArray, factor: Float64Array) -> pa.Array:
+    """Lists of values and their counts, with the counts of each list multiplied by its factor."""
+    item, count = lists.flatten().flatten()
+    counts = np.rint(np.asarray(count) * np.repeat(factor, np.diff(lists.offsets))).astype(np.int64)
+    pair_type = lists.type.value_type
+    pairs = pa.StructArray.from_arrays([item, pa.array(counts).cast(pair_type[1].type)], fields=list(pair_type))
+    offsets = np.asarray(lists.offsets) - lists.offsets[0].as_py()
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=lists.type)
 
 
-def typed(value: Float64Array, of_kept: pa.Array, output: Output) -> pa.Array:
-    """Estimates as answers: null where the kept tuples have none, either."""
-    nothing, kind = np.asarray(of_kept.is_null()) if of_kept.null_count else None, output.bound.result
-    if not pa.types.is_integer(kind):
+def typed(value: Float64Array, kept_answers: pa.Array, output: Output) -> pa.Array:
+    """Estimates in the type of the answers, null where the kept tuples have no answer."""
+    null, result_type = np.asarray(kept_answers.is_null()) if kept_answers.null_count else None, output.bound.result
+    if not pa.types.is_integer(result_type):
         try:
-            return of_type(pa.array(value, mask=nothing), kind)
+            return of_type(pa.array(value, mask=null), result_type)
         except pa.ArrowInvalid as error:
-            raise overflow(output.name, kind) from error
+            raise overflow(output.name, result_type) from error
     unknown = np.isnan(value)
-    nothing = unknown if nothing is None else nothing | unknown
-    rounded = np.rint(np.where(nothing, 0.0, value))
+    null = unknown if null is None else null | unknown
+    rounded = np.rint(np.where(null, 0.0, value))
     if not np.all(np.abs(rounded) < 2.0**63):
-        raise overflow(output.name, kind)
-    return pa.array(rounded.astype(np.int64), mask=nothing)
+        raise overflow(output.name, result_type)
+    return pa.array(rounded.astype(np.int64), mask=null)
