@@ -104,7 +104,7 @@ def check(
         for index, (code, first) in enumerate(windows):
             own = [p for k, at, p in everything if k == code and first <= at < first + PANES * PANE]
             smallest = sorted(set(own) if distinct else own)
-            found = sorted(samples.priority[drawn.at[drawn.window == index]].tolist())
+            found = sorted(samples.priority[drawn.rows[drawn.window == index]].tolist())
             assert found == smallest[: len(found)]
             assert len(found) <= most
             # As many as the cuts of this key have ever left; never fewer than that.
@@ -153,7 +153,7 @@ def draw(rng: np.random.Generator, panes: int, per_pane: int, k: int) -> Int64Ar
         samples = samples.plus(new)
         samples = samples.best_of_panes(samples.position // per_pane, kept)
     drawn = samples.windows(np.array([0]), np.array([0]), np.array([panes * per_pane]), np.array([k]))
-    return samples.position[drawn.at]
+    return samples.position[drawn.rows]
 
 
 def test_merged_samples_are_uniform() -> None:

@@ -1,1 +1,1 @@
-"""What a query may do beyond exact windows, one package for each knob."""
+"""Features beyond exact windows: one package per knob."""

@@ -1,4 +1,4 @@
-"""The metrics of all features that Muntin comes with: for who reads them, not for queries."""
+"""The metrics of all built-in features, for readers of metrics; queries declare their own."""
 
 from __future__ import annotations
 

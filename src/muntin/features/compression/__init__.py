@@ -1,1 +1,1 @@
-"""Tunable compression of window state (A_C): when a chunk is compressed, and with what."""
+"""Tunable compression of window state (A_C, Gulisano 2024)."""

@@ -1,4 +1,4 @@
-"""A_C (Gulisano, *Tunable memory compression of time-based windows*): old chunks are compressed before fresh ones."""
+"""A_C (Gulisano 2024, tunable memory compression): old chunks are compressed before fresh ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class CompressedChunks(Feature):
-    """Chunks are compressed once event time has moved D past their last update, or to stay within a limit."""
+    """Chunks are compressed when event time has moved D past their last update, or to stay within a limit."""
 
     policy: Compression
     name = "compression"
@@ -43,7 +43,7 @@ class CompressedChunks(Feature):
 
 @dataclass(frozen=True)
 class AgePolicy:
-    """How the chunks of one shard are kept."""
+    """The compression policy of one shard's chunks."""
 
     policy: Compression
     limit: int | None
@@ -78,17 +78,17 @@ class Aging(ShardFeature):
         return {}
 
     def _age(self, chunks: ChunkStore) -> None:
-        """Compress the chunks that were not updated for the time D; old before fresh."""
+        """Compress the chunks that were not updated for D, oldest first."""
         for chunk in chunks.uncompressed():
             if not self._policy.is_old(chunks.age(chunk)):
                 break
             chunks.compress(chunk, self._make_codec())
 
     def _stay_within_limit(self, chunks: ChunkStore, others: int) -> None:
-        """The controller: keep the bytes in memory, `others` beside the chunks, under the limit.
+        """The controller: keep the bytes of chunks and of `others` within the memory limit.
 
-        First the oldest chunks are compressed; once all of them are, the oldest are left to the state alone. Chunks
-        disappear from the old end as windows close, so with less load fresh ones stay as they are again.
+        The oldest chunks are compressed first. Once all are compressed, the oldest are evicted to the state. Closing
+        windows remove the oldest chunks, so with less load fresh ones stay uncompressed again.
         """
         limit = self._policy.limit
         if limit is None:

@@ -1,4 +1,4 @@
-"""The knob D of tunable compression (A_C, Gulisano): when a chunk is compressed, and with what."""
+"""The knob D of tunable memory compression (A_C, Gulisano 2024): when chunks are compressed, and with which codec."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _LEVELS = {"lz4": (1, 12), "zstd": (1, 22)}
 
 @dataclass(frozen=True)
 class Compression(Option):
-    """D and the codec; or a limit of memory, for which D is found."""
+    """The codec with either D or a memory limit, from which D is found."""
 
     name = "compress"
     order = COMPRESSION
 
     after: int | None
-    """D in microseconds of event time: a chunk that was not updated for so long is compressed. None is never."""
+    """D in microseconds of event time since a chunk's last update; None means never."""
     codec: str = "zstd"
     level: int | None = None
     memory: int | None = None
-    """Bytes of chunks that all shards together may keep in the workers' memory."""
+    """The most bytes of chunks in the workers' memory, over all shards."""
 
     @classmethod
     def of(
         cls, after: Duration | None, codec: str, level: int | None, memory: str | int | None, given_after: bool
     ) -> Compression:
-        """Checked, as the user gave it."""
+        """Validate the user's arguments."""
         one_of(codec, "codec", dict.fromkeys(CODECS, ""))
         if level is not None:
             _check_level(codec, level)

@@ -1,1 +1,1 @@
-"""Concept drift (CoD, section II.C): how much the groups of neighbouring windows differ."""
+"""Concept drift (CoD, section II.C): how much the groups of consecutive windows differ."""

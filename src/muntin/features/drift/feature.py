@@ -1,4 +1,4 @@
-"""Concept drift as a feature: where groups of a window are compared anyway, how much they change is counted."""
+"""Concept drift as a feature, for queries that compare the groups of a window anyway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Drift(Feature):
-    """How much the groups of neighbouring windows differ."""
+    """How much the groups of consecutive windows differ."""
 
     name = "drift"
     order = DRIFT
@@ -40,9 +40,9 @@ class Drift(Feature):
 
 
 def with_drift(draft: Draft) -> Draft:
-    """The draft with drift where it can be counted.
+    """The draft with drift, where it can be measured.
 
-    Neighbouring windows are compared, and only a shard that answers all windows of its keys has both.
+    Consecutive windows are compared, so a shard must answer all windows of its keys.
     """
     compares = draft.streaming and draft.function is None and bool(draft.keys) and draft.answers_all_windows
     if not compares or draft.has(Drift.name):
@@ -60,11 +60,11 @@ class DriftOfShard(ShardFeature):
         self._meter = DriftMeter.since(self._plan, batch.notes.get("last_windows"))
 
     def emit(self, emitted: Iterator[Emitted], batch: ShardBatch | None) -> Iterator[Emitted]:
-        for each in emitted:
-            yield each  # who waits for answers need not wait for this
-            if isinstance(each, Results) and each.windows is not None and batch is not None:
+        for item in emitted:
+            yield item  # results do not wait for the drift
+            if isinstance(item, Results) and item.windows is not None and batch is not None:
                 assert batch.ingested is not None
-                answers, rows = each.windows.answers, np.asarray(each.windows.values[SIZE])
+                answers, rows = item.windows.answers, np.asarray(item.windows.values[SIZE])
                 self._meter.add(answers, rows, batch.ingested.table.keys)
 
     def answered(self, batch: ShardBatch) -> None:

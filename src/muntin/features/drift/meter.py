@@ -1,9 +1,9 @@
 """Concept drift (CoD, section II.C): how much the groups of a window differ from those of the window before.
 
-A window's concept is the frequencies of its groups. *Overlap* is the share of the groups of either window that both
-have; *distance* is how far the frequencies are apart, after Bray and Curtis: the sum of all differences over the sum of
-all frequencies, between 0 and 1. Both are quotients of sums over groups, and a group is in one shard: so shards count,
-and the counts add up.
+A window's concept is the frequencies of its groups. *Overlap* is the share of groups that are in both windows among
+those in either. *Distance* (Bray and Curtis) is the sum of all differences of frequencies over the sum of all
+frequencies, between 0 and 1. Both are quotients of sums over groups. Each group is in one shard, so the counts of
+shards add up.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from muntin.panes import keys
 
 @dataclass(frozen=True)
 class LastWindow:
-    """The last window of a model that has closed, as a shard knows it."""
+    """The last closed window of a model, with the groups of one shard."""
 
     window: int
     groups: UInt64Array
-    """Hashes of the keys: of 64 bits, so that two of them hardly ever meet."""
+    """Hashes of the keys, with 64 bits, so collisions are very unlikely."""
     rows: Int64Array
 
     def rows_of(self, hashes: UInt64Array) -> Int64Array:
-        """How many rows each of the keys with these hashes has; of groups that are gone, nothing is said."""
+        """The number of rows of each key with these hashes; groups that are not among them are left out."""
         code = pc.index_in(pa.array(self.groups), value_set=pa.array(hashes))
-        there = np.asarray(code.is_valid())
+        still_present = np.asarray(code.is_valid())
         rows = np.zeros(len(hashes), dtype=np.int64)
-        rows[np.asarray(code.drop_null())] = self.rows[there]
+        rows[np.asarray(code.drop_null())] = self.rows[still_present]
         return rows
 
 
 @dataclass
 class DriftMeter:
-    """Counts the drift of a shard over all pairs of neighbouring windows that close with one batch.
+    """Counts the drift of a shard over all pairs of consecutive windows that close with one batch.
 
-    A window in which the shard has no group is one without groups, as it cannot see the other shards. It counts from
-    the first window on of which it knows groups: what came before that is not known, so there is nothing to compare.
+    A window without groups of this shard counts as empty, because the shard cannot see the others. Counting starts with
+    the first window that has groups; the windows before it are unknown.
     """
 
     plan: Plan
     last: dict[int, LastWindow] = field(default_factory=dict)
-    """By model: the last window before, and in the end that of this batch."""
+    """The last closed window of each model, updated by every batch."""
     common: int = 0
     """Groups that are in both windows of a pair."""
     union: int = 0
     """Groups that are in either."""
     apart: int = 0
-    """By how many rows groups differ."""
+    """The sum of the differences of groups, in rows."""
     total: int = 0
-    """How many rows they have."""
+    """The number of rows of both windows."""
 
     @classmethod
     def since(cls, plan: Plan, last: Mapping[int, LastWindow] | None) -> DriftMeter:
         return cls(plan, dict(last or {}))
 
     def add(self, answers: Answers, rows: Int64Array, known_keys: pa.RecordBatch) -> None:
-        """Windows in order, with the rows of each, all groups of a window together; `known_keys` by their codes."""
+        """Add windows in order, each with all of its groups; `rows` are counts and `known_keys` the keys by code."""
         if not len(rows):
             return
         hashes = keys.hashes([known_keys.column(key) for key in self.plan.keys], known_keys.num_rows)
@@ -72,9 +72,9 @@ class DriftMeter:
         if are_one(model):
             self._add(int(model[0]), window, code, rows, hashes)
             return
-        for each in np.unique(model).tolist():
-            own = model == each
-            self._add(each, window[own], code[own], rows[own], hashes)
+        for model_number in np.unique(model).tolist():
+            is_model = model == model_number
+            self._add(model_number, window[is_model], code[is_model], rows[is_model], hashes)
 
     def _add(self, model: int, window: Int64Array, code: Int64Array, rows: Int64Array, hashes: UInt64Array) -> None:
         before = self.last.get(model)
@@ -83,12 +83,12 @@ class DriftMeter:
         self.last[model] = LastWindow(last, hashes[code[ends]], rows[ends])
         gone_groups, gone_rows = 0, 0
         if before is not None:
-            of_keys = before.rows_of(hashes)
+            rows_of_keys = before.rows_of(hashes)
             if before.window + 1 == first == last:
-                self._count_pair(before, rows, of_keys[code])
+                self._count_pair(before, rows, rows_of_keys[code])
                 return
-            first, known = before.window, np.flatnonzero(of_keys)
-            rows_before = of_keys[known]
+            first, known = before.window, np.flatnonzero(rows_of_keys)
+            rows_before = rows_of_keys[known]
             gone_groups, gone_rows = len(before.groups) - len(known), int(before.rows.sum() - rows_before.sum())
             window = np.concatenate([np.full(len(known), first), window])
             code, rows = np.concatenate([known, code]), np.concatenate([rows_before, rows])
@@ -97,13 +97,13 @@ class DriftMeter:
             window, code, rows = window[order], code[order], rows[order]
         # A window is the later one of the pair that it closes, and the earlier one of the next.
         later, earlier = window > first, window < last
-        # Windows numbered so that neighbours stay neighbours, and others do not become any.
+        # Renumbered so that consecutive windows stay consecutive, and others stay apart.
         number = np.append(0, np.cumsum(np.minimum(np.diff(window), 2)))
         place = number * len(hashes) + code
         in_window_before = place - len(hashes)
-        at = np.searchsorted(place, in_window_before)
-        in_both = place[at] == in_window_before
-        shared = int(np.minimum(rows, rows[at])[in_both].sum())
+        match = np.searchsorted(place, in_window_before)
+        in_both = place[match] == in_window_before
+        shared = int(np.minimum(rows, rows[match])[in_both].sum())
         common = int(in_both.sum())
         total = int(rows[later].sum() + rows[earlier].sum()) + gone_rows
         self.common += common
@@ -112,7 +112,7 @@ class DriftMeter:
         self.total += total
 
     def _count_pair(self, before: LastWindow, rows: Int64Array, rows_before: Int64Array) -> None:
-        """A single window, and the one right before it, as mostly: of its groups, the rows in both."""
+        """The usual case of a single window and the one right before it; `rows_before` are the rows of its groups there."""
         common, total = count_true(rows_before), int(rows.sum() + before.rows.sum())
         self.common += common
         self.union += len(rows) + len(before.groups) - common
@@ -120,7 +120,7 @@ class DriftMeter:
         self.total += total
 
     def finish(self, watermark: int) -> None:
-        """No more answers: windows that have closed by the watermark without any have no groups."""
+        """Finish the batch: windows that closed by the watermark without answers have no groups."""
         operator = self.plan.over_time
         if operator is None:
             return

@@ -27,7 +27,7 @@ class Ranking(Feature):
         return self.on_job(plan)
 
     def on_job(self, plan: Plan) -> ShardFeature | None:
-        """Where answers are estimates, every group counts for how certain a place is: none is left out."""
+        """With estimates no group is dropped, because all of them determine how certain a place is."""
         return None if plan.schema.is_estimated else BestOfShard(plan, self.top)
 
     def steps(self, plan: Plan) -> Iterable[Spread | Collect]:
@@ -42,8 +42,8 @@ class BestOfShard(ShardFeature):
         self._top = top
 
     def emit(self, emitted: Iterator[Emitted], batch: ShardBatch | None) -> Iterator[Emitted]:
-        for each in emitted:
-            if isinstance(each, Results):
-                yield replace(each, rows=best(self._plan, self._top, each.rows), windows=None, count=len(each))
+        for item in emitted:
+            if isinstance(item, Results):
+                yield replace(item, rows=best(self._plan, self._top, item.rows), windows=None, count=len(item))
             else:
-                yield each
+                yield item

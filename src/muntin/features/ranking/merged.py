@@ -1,7 +1,7 @@
 """From the results of all shards to the k best groups of each window, ranked.
 
-All shards close the same windows in the same batch, since each of them runs whenever the watermark moves. So what the
-shards tell in one batch is all there is of the windows in it, and ranking needs no state.
+All shards close the same windows in the same batch, because each of them runs whenever the watermark moves. So the
+results of one batch contain its windows completely, and ranking needs no state.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from muntin.features.ranking.places import places
 from muntin.features.ranking.policy import Top
 
 MOST_ROWS = 1 << 20
-"""How many results are put in order at once, unless a single window's groups are more."""
+"""The most results that are sorted at once, unless a single window has more groups."""
 _PLACES = ("first_rank", "last_rank")
 
 
 def ranked_schema(plan: Plan) -> pa.Schema:
-    """The schema of results with their rank: behind the aggregates, and in `quality` what is certain of it."""
+    """The schema of ranked results: `rank` after the aggregates, and the bounds of the rank in `quality`."""
     fields = []
     for field in plan.result_schema:
         if field.name == "quality":
@@ -36,45 +36,48 @@ def ranked_schema(plan: Plan) -> pa.Schema:
 
 
 def merged(plan: Plan, top: Top, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows that came too late, then the k best groups of every window, in window order and then by rank.
+    """Late rows, then the k best groups of every window, in window order and then by rank.
 
-    `batches` are what all shards tell in one batch, each in window order. They are held together: where answers are
-    exact, up to k groups of each window and shard; else all groups. What is computed from them is done in pieces.
+    `batches` are the results of all shards in one batch, each in window order. All are in memory: if answers are exact,
+    up to k groups of each window and shard; else all groups. They are ranked in pieces.
     """
     schema = ranked_schema(plan)
-    held: list[tuple[Int64Array, pa.RecordBatch]] = []
+    ends_and_batches: list[tuple[Int64Array, pa.RecordBatch]] = []
     for batch in batches:
         if not batch.num_rows:
             continue
-        if batch.column("window").null_count:  # they have no window, and no rank
+        if batch.column("window").null_count:  # late rows have no window, and no rank
             yield _with_rank(batch, schema, None)
         else:
-            held.append((bounds(batch)[1], batch))
-    for piece in _pieces(held):
+            ends_and_batches.append((bounds(batch)[1], batch))
+    for piece in _pieces(ends_and_batches):
         (batch,) = pa.Table.from_batches(piece).combine_chunks().to_batches()
         yield _ranked(plan, top, batch, schema)
 
 
-def _pieces(held: Sequence[tuple[Int64Array, pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
-    """Whole windows, by their end: about `MOST_ROWS` results at a time."""
-    if not held:
+def _pieces(ends_and_batches: Sequence[tuple[Int64Array, pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
+    """Pieces of about `MOST_ROWS` results, cut between windows by their end."""
+    if not ends_and_batches:
         return
-    ends = np.sort(np.concatenate([ends for ends, _ in held]))
+    ends = np.sort(np.concatenate([ends for ends, _ in ends_and_batches]))
     cuts = np.unique([*ends[MOST_ROWS - 1 :: MOST_ROWS], ends[-1]])
     for after, until in pairwise([int(ends[0]) - 1, *cuts.tolist()]):
-        edges = [(batch, np.searchsorted(own, [after, until], side="right")) for own, batch in held]
+        edges = [
+            (batch, np.searchsorted(ends_of_batch, [after, until], side="right"))
+            for ends_of_batch, batch in ends_and_batches
+        ]
         yield [batch.slice(begin, end - begin) for batch, (begin, end) in edges if begin < end]
 
 
 def _ranked(plan: Plan, top: Top, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    found = ordered(plan, top, batch)
-    rank = found.rank
+    groups = ordered(plan, top, batch)
+    rank = groups.rank
     kept = rank <= top.k
-    rows = found.rows[kept]
+    rows = groups.rows[kept]
     around = None
     if plan.schema.is_estimated:
-        first, last = places(plan, top, batch, found)
-        around = [pa.array(each[rows], pa.int32()) for each in (first, last)]
+        first, last = places(plan, top, batch, groups)
+        around = [pa.array(column[rows], pa.int32()) for column in (first, last)]
     return _with_rank(batch.take(pa.array(rows)), schema, pa.array(rank[kept], pa.int32()), around)
 
 

@@ -1,11 +1,11 @@
 """The groups of every window, best first.
 
 Groups are compared by the value of one aggregate, in Spark's order: NaN is larger than all numbers. A group without a
-value comes last, whichever direction is asked for. Groups that are equal go by their keys, column by column and
-ascending, as Spark sorts them (nulls first): so the order depends on neither shards nor arrival.
+value comes last in both directions. Ties are sorted by their keys, column by column and ascending, as Spark does (nulls
+first). So the order depends neither on shards nor on arrival.
 
-The last bits of a floating sum depend on the order in which panes are combined, and that may differ when a batch is
-replayed by another worker. So values that rounding alone could have set apart count as equal, and no replay swaps them.
+The last bits of a floating-point sum depend on the order in which panes are combined, which may differ in a replay by
+another worker. So values that differ only by rounding are ties, and no replay swaps them.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from muntin.partials import values
 from muntin.partials.least import Least
 
 NEARLY_EQUAL = 2.0**-40
-"""Sums whose relative difference is smaller than this, about 1e-12, are ties. Rounding stays far below it."""
+"""Sums with a smaller relative difference than this, about 1e-12, are ties. Rounding errors are far smaller."""
 NEARLY_ZERO = 2.0**-48
-"""So are those that differ by less than this share of the window's largest: they may be what cancelling left."""
+"""So are those that differ by less than this share of the window's largest: cancellation may have left them."""
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """Results of any windows, put in order."""
+    """Results of windows, sorted."""
 
     rows: Int64Array
-    """The rows in the order of windows, and within each the best first."""
+    """The rows in window order, and within each window the best first."""
     starts: Int64Array
-    """Where each window begins in that."""
+    """Where each window starts in `rows`."""
     tie: Int64Array
-    """Of each row, as it was given: its place in the order of keys."""
+    """For each input row: its rank by keys, which decides ties."""
     value: Int64Array
-    """Of each row, as it was given: an integer that is smaller the better its value is, equal for ties."""
+    """For each input row: an integer, smaller for better values, equal for ties."""
 
     @property
     def rank(self) -> Int64Array:
@@ -48,7 +48,7 @@ class Ordered:
 
     @property
     def window(self) -> Int64Array:
-        """The number of the window of each row, as it was given."""
+        """The number of the window of each input row."""
         numbers = np.empty(len(self.rows), dtype=np.int64)
         numbers[self.rows] = run_numbers(self.starts, len(self.rows))
         return numbers
@@ -68,15 +68,15 @@ def ordered(plan: Plan, top: Top, batch: pa.RecordBatch) -> Ordered:
 
 
 def is_rounded(plan: Plan, top: Top) -> bool:
-    """Whether groups are compared by a value that was added up, rather than one of the data."""
+    """Whether groups are compared by a sum, which may be rounded, instead of a value of the data."""
     (bound,) = (output.bound for output in plan.outputs if output.name == top.by)
-    if plan.schema.is_estimated:  # estimates are added up, too, but for extremes
+    if plan.schema.is_estimated:  # estimates are sums, too, except extremes
         return not any(isinstance(partial, Least) for partial in bound.partials) and bound.holistic is None
     return any(partial.rounds for partial in bound.partials)
 
 
 def without_near_ties(keys: Int64Array, numbers: Float64Array, *window: Int64Array) -> Int64Array:
-    """Order keys in which nearly equal neighbours within a window have the key of the first of them."""
+    """The order keys, where nearly equal neighbours within a window get the key of the first."""
     if not len(keys):
         return keys
     order = stable_order(keys, *window)
@@ -97,13 +97,13 @@ def without_near_ties(keys: Int64Array, numbers: Float64Array, *window: Int64Arr
 def best(plan: Plan, top: Top, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The k best groups of each window: no other group of a shard can be among the k best of all shards.
 
-    That holds for answers that are exact. Where they are not, every group counts for how certain a place is.
+    Only for exact answers: with estimates, all groups determine how certain a place is.
     """
-    found = ordered(plan, top, batch)
-    return batch.take(pa.array(found.rows[found.rank <= top.k]))
+    groups = ordered(plan, top, batch)
+    return batch.take(pa.array(groups.rows[groups.rank <= top.k]))
 
 
 def place_keys(column: pa.Array, descending: bool) -> tuple[Int64Array, BoolArray]:
-    """Integers that are smaller the better a value is, and where there is no value."""
-    found = values.fixed_order_keys(column) if values.is_fixed(column.type) else values.ranked(column)[0]
-    return (~found if descending else found), np.asarray(column.is_null())
+    """Integers that are smaller for better values, and a mask of nulls."""
+    order_keys = values.fixed_order_keys(column) if values.is_fixed(column.type) else values.ranked(column)[0]
+    return (~order_keys if descending else order_keys), np.asarray(column.is_null())

@@ -1,9 +1,8 @@
-"""Between which places a group may be, where answers have an interval instead of being certain.
+"""The best and the worst possible place of each group, if answers have intervals.
 
-If every group's value may be anywhere in its interval, a group is surely behind those that are better even with the
-worst value of their interval and the best of its own. It may be behind all that are better with the best of their own
-and the worst of its own. Where such values are equal the keys decide, as they do in the ranking: so both places are the
-rank itself for groups whose values are known.
+A group is certainly behind another one whose worst value is better than its own best. It may be behind another one
+whose best value is better than its own worst. Ties are decided by the keys, as in the ranking, so both places are the
+rank itself if all values are exact.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ LAST = np.iinfo(np.int64).max
 """The place of groups without a value: behind all others."""
 
 
-def places(plan: Plan, top: Top, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
-    """The best and the worst place of each group among all groups of its window, for the rows as they were given."""
-    best, worst = intervals(plan, top, batch, found)
-    window = found.window
-    surely_behind = _count_before(window, found.tie, worst, best)
+def places(plan: Plan, top: Top, batch: pa.RecordBatch, groups: Ordered) -> tuple[Int64Array, Int64Array]:
+    """The best and the worst place of each group among all groups of its window, in the order of the input rows."""
+    best, worst = intervals(plan, top, batch, groups)
+    window = groups.window
+    surely_behind = _count_before(window, groups.tie, worst, best)
     # A group with an interval is not behind itself.
-    maybe_behind = _count_before(window, found.tie, best, worst) - (best < worst)
+    maybe_behind = _count_before(window, groups.tie, best, worst) - (best < worst)
     return surely_behind + 1, maybe_behind + 1
 
 
-def intervals(plan: Plan, top: Top, batch: pa.RecordBatch, found: Ordered) -> tuple[Int64Array, Int64Array]:
-    """The best and the worst value that each group may have, as integers that are smaller the better a value is."""
+def intervals(plan: Plan, top: Top, batch: pa.RecordBatch, groups: Ordered) -> tuple[Int64Array, Int64Array]:
+    """The best and the worst possible value of each group, as integers that are smaller for better values."""
     column = batch.column(top.by)
     quality = dict(zip(batch.schema.field("quality").type.names, batch.column("quality").flatten(), strict=True))
     certain = np.asarray(pc.is_in(quality["mode"], value_set=pa.array([EXACT, INCREMENTAL])))
@@ -45,14 +44,14 @@ def intervals(plan: Plan, top: Top, batch: pa.RecordBatch, found: Ordered) -> tu
         low, high = (_side(quality[side], top.by) for side in ("low", "high"))
         column = column.cast(pa.float64(), safe=False)
         sides = (high, low) if top.descending else (low, high)
-    else:  # nothing is known of estimates that have no interval
+    else:  # estimates without intervals may be anything
         sides = (pa.nulls(len(column), column.type),) * 2
     point, null = place_keys(column, top.descending)
     if pa.types.is_floating(batch.column(top.by).type):
-        point = found.value  # in which near ties are equal
+        point = groups.value  # in which near ties are equal
     best = _bound(sides[0], point, certain, top.descending, FIRST)
     worst = _bound(sides[1], point, certain, top.descending, LAST - 1)
-    # An answer that is certain to be null is the last; an estimate that found nothing may be anything.
+    # A null that is exact comes last; a null that is an estimate may be any value.
     return (
         np.where(null, np.where(certain, LAST, FIRST), np.minimum(best, point)),
         np.where(null, LAST, np.maximum(worst, point)),
@@ -64,7 +63,7 @@ def _side(sides: pa.StructArray, name: str) -> pa.Array:
 
 
 def _bound(side: pa.Array, point: Int64Array, certain: BoolArray, descending: bool, unbounded: int) -> Int64Array:
-    """One end of the intervals; a null is an end that is not bounded, and a certain answer is an end itself."""
+    """One end of the intervals: `unbounded` where it is null, the answer itself where that is certain."""
     if side.null_count == len(side):
         bound = np.full(len(side), unbounded)
     else:
@@ -74,9 +73,9 @@ def _bound(side: pa.Array, point: Int64Array, certain: BoolArray, descending: bo
 
 
 def _count_before(window: Int64Array, tie: Int64Array, marks: Int64Array, targets: Int64Array) -> Int64Array:
-    """For each row, how many rows of its window have a mark before the row's target; where equal, the keys decide.
+    """For each row, how many rows of its window have a mark before the row's target; the keys decide ties.
 
-    Watermarks and targets are put in one order, and marks counted along it.
+    Marks and targets are sorted together, and marks are counted along this order.
     """
     count = len(window)
     is_mark = np.repeat([1, 0], count)  # a row's own mark, where it equals the target, is not before it

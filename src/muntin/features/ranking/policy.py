@@ -1,4 +1,4 @@
-"""`.top()`: how many groups of each window are wanted, and what makes one better than another."""
+"""`.top()`: the number of groups per window, and the aggregate that ranks them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Top(Option):
         return lines
 
     def check_groups(self, windows: Sequence[Window], keys: Sequence[str]) -> None:
-        """Whether windows have groups side by side: only those over time begin and end alike for all keys."""
+        """Reject windows that belong to a single key: only windows over time contain several groups."""
         for window in windows:
             if not isinstance(window, PaneWindow):
                 raise MuntinError(
@@ -87,7 +87,7 @@ class Top(Option):
             )
 
     def check_aggregate(self, aggregates: Mapping[str, Bound]) -> None:
-        """Whether the aggregate is there, and has an order."""
+        """Reject an aggregate that is missing, or whose values have no order."""
         if self.by not in aggregates:
             raise MuntinError(
                 f"top(by={self.by!r}) is not one of the query's aggregates. {suggest(self.by, aggregates)}"

@@ -1,4 +1,4 @@
-"""SPEAr as a feature: tuples are sampled as they arrive, and windows answered from samples that are good enough."""
+"""SPEAr as a feature: tuples are sampled as they arrive, and windows are answered from good enough samples."""
 
 from __future__ import annotations
 
@@ -84,26 +84,26 @@ class SampledShard(ShardFeature):
         batch.now = replace(batch.now, waits=waits)
 
     def ingested(self, batch: ShardBatch) -> None:
-        """Sample what is new."""
+        """Sample the new tuples."""
         ingested = batch.ingested
         assert ingested is not None
         if batch.now.waits and batch.arrived is not None and batch.arrived.tuples is not None:
             self._pause = self._pause.with_unsampled(batch.arrived.tuples.time)
         before = self._restored(batch)
-        # In a table all windows close at once. The budget is divided by what was open before.
+        # In a table all windows close at once, so the budget is divided among the windows open before.
         open_at = batch.closed if batch.now.watermark >= NEVER_MORE else batch.now
         self._store = SampleStore(self._plan, self._sampling, self._index, ingested.table, before, open_at, self._pause)
         if self._sampling.specs and not batch.now.waits:
             fresh, finalized = ingested.fresh, ingested.finalized
             if fresh is not None and finalized is not None:
-                self._store.take_in(fresh, finalized, batch.header.totals.get("rows", 0), self._is_paused)
+                self._store.ingest(fresh, finalized, batch.header.totals.get("rows", 0), self._is_paused)
 
     def _restored(self, batch: ShardBatch) -> ShardSamples:
         """The samples of the batch before."""
         samples: ShardSamples | None = batch.notes.get("samples")
         if samples is None and self._stored is not None:
             samples = batch.values.read(*self._stored, partial(unpack_samples, self._plan, self._sampling))
-        # One without tuples may still say what was given up.
+        # Samples without tuples may still have cuts.
         return ShardSamples.none(self._plan, self._sampling) if samples is None else samples
 
     def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
@@ -142,7 +142,7 @@ class SampledShard(ShardFeature):
         return {"samples": stored, "falls_back": self._falls_back, "pause": asdict(self._pause)}
 
     def _written(self, batch: ShardBatch, samples: ShardSamples | None) -> tuple[str, int] | None:
-        """One value for all samples of the shard, written anew where they have changed: a budget bounds it."""
+        """Store all samples of the shard as one value, which the budget bounds; rewritten only if they changed."""
         before = batch.notes.get("samples")
         if samples is not None and before is not None and samples.is_still(before):
             return self._stored
@@ -155,9 +155,9 @@ class SampledShard(ShardFeature):
         return name, len(value)
 
     def _fits_budget(self, batch: ShardBatch) -> bool:
-        """More groups than a budget allows stay in the state, and are read from there when they are needed.
+        """Whether the table may stay in memory; with more groups than the budget allows it is read from the state.
 
-        Where all windows are answered exactly, all their tuples are in memory, too.
+        If all windows are answered exactly, their tuples are in memory anyway.
         """
         if batch.left is None or self._sampling.infeasible or batch.now.waits:
             return True
@@ -165,12 +165,12 @@ class SampledShard(ShardFeature):
 
 
 def _location(stored: Any) -> tuple[str, int] | None:
-    """The name and the size of the value that holds the samples."""
+    """The name and the size of the value with the samples."""
     return None if stored is None else (str(stored[0]), int(stored[1]))
 
 
 def crowd(plan: Plan, sampling: SamplingPlan, arrived: PaneTable | None) -> int:
-    """The groups of the fullest pane, if the budget has fewer tuples: no window over it is answered from a sample."""
+    """The groups of the fullest pane if they exceed the budget, so that windows over it have no sample; else 0."""
     operator = plan.over_time
     if arrived is None or operator is None or len(plan.operators) > 1 or not plan.keys:
         return 0

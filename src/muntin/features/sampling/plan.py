@@ -1,4 +1,4 @@
-"""What a query's approximation needs: which samples, which running statistics, how wide a sampled tuple is."""
+"""The plan of a query's approximation: its samples, its running statistics, and the width of a sampled tuple."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from muntin.partials import values
 from muntin.type_names import spark_name
 
 INFEASIBLE_BY = 4
-"""A budget that is so many times too small is of use to no window, but for those that it holds as a whole."""
+"""A budget this many times too small answers only windows that fit into it."""
 
 
 @dataclass(frozen=True)
 class SampleSpec:
-    """One of the samples that are kept: of tuples with these columns, or of the distinct values of a column."""
+    """The specification of a sample: of tuples with these columns, or of the distinct values of a column."""
 
     columns: tuple[str, ...]
     of: DistinctEstimator | None = None
     """The estimator whose distinct values are sampled."""
 
     def schema(self, tuples: pa.Schema | None) -> pa.Schema:
-        """Of what a sampled tuple has, out of what the tuples have that are kept."""
+        """The schema of a sampled tuple, given the schema of ingested tuples."""
         return pa.schema([] if tuples is None else [tuples.field(name) for name in self.columns])
 
     def empty(self, tuples: pa.Schema | None) -> Samples:
@@ -46,19 +46,19 @@ class SampleSpec:
 class SamplingPlan:
     policy: Approximation
     estimators: Mapping[str, Estimator]
-    """Of the aggregates that are answered from samples where that is good enough, by name."""
+    """The estimators of the aggregates that samples may answer, by name."""
     specs: tuple[SampleSpec, ...]
     hidden: Mapping[str, tuple[str, str]]
     """The running statistics by their hidden name: the aggregate and the statistic."""
     tuple_bytes: int
     statistics_bytes: int
     groups_of_shard: tuple[int, ...] | None
-    """How many of the known groups are in each shard."""
+    """The number of known groups in each shard."""
     infeasible: bool
-    """Whether the budget is so far below what the error takes that no sample is kept, and every window is exact."""
+    """Whether the budget is so much too small that no samples are kept, and every window is exact."""
 
     def holds_groups(self, groups: int, key_bytes: int) -> bool:
-        """Whether the statistics of so many groups fit the budget, beside a tuple of each."""
+        """Whether the statistics of the groups fit the budget, with one tuple of each."""
         if self.policy.budget is not None:
             return groups <= self.policy.budget
         if self.policy.budget_bytes is None:
@@ -74,8 +74,8 @@ class SamplingPlan:
 
 
 def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool) -> dict[str, Estimator]:
-    """The aggregates that samples may answer; the others are incremental, or estimated from what was not shed."""
-    chosen = {}
+    """The estimators of the aggregates that samples may answer; others are incremental, or scaled from kept tuples."""
+    estimators = {}
     for name, bound in aggregates.items():
         estimator = estimator_of(bound.aggregate, bound)
         if bound.holistic is not None and estimator is None:
@@ -83,34 +83,36 @@ def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool
                 f"{name} cannot be approximated: nothing can be said of it from a sample. Leave it out, or compute it "
                 "in a query of its own without .approximate()."
             )
-        own = isinstance(estimator, CustomEstimator)  # whoever gives one wants it used
-        by_sample = bound.holistic is not None or own or not (policy.incremental or shed)
+        is_custom = isinstance(estimator, CustomEstimator)  # an explicit estimate is always used
+        by_sample = bound.holistic is not None or is_custom or not (policy.incremental or shed)
         if estimator is not None and by_sample:
-            chosen[name] = estimator
-    return chosen
+            estimators[name] = estimator
+    return estimators
 
 
 def statistics(estimators: Mapping[str, Estimator]) -> dict[str, tuple[tuple[str, str], Bound]]:
-    """The hidden aggregates: their names, what each is of, and how it is computed."""
-    found = {}
+    """The hidden aggregates by name: the aggregate and the statistic that each is for, and how it is computed."""
+    statistics_by_name = {}
     for name, estimator in estimators.items():
         for statistic, bound in estimator.statistics:
-            found[f"{HIDDEN}{name}_{statistic}"] = ((name, statistic), bound)
-    return found
+            statistics_by_name[f"{HIDDEN}{name}_{statistic}"] = ((name, statistic), bound)
+    return statistics_by_name
 
 
 def make(policy: Approximation, draft: Draft) -> SamplingPlan:
-    """What a policy comes to for a query, checked."""
+    """Plan and validate a policy for a query."""
     types, keys, shards = draft.tuple_types, draft.keys, len(draft.shards)
     estimators = estimated(draft.aggregates, policy, draft.weighs)
-    of_tuples = [each for each in estimators.values() if not each.distinct]
-    read = [column for each in of_tuples for column in each.inputs] + [WEIGHT] * draft.weighs
-    columns = tuple(dict.fromkeys(read))
-    if policy.is_auto and any(isinstance(each, CustomEstimator) for each in estimators.values()):
+    of_tuples = [estimator for estimator in estimators.values() if not estimator.distinct]
+    inputs = [column for estimator in of_tuples for column in estimator.inputs] + [WEIGHT] * draft.weighs
+    columns = tuple(dict.fromkeys(inputs))
+    if policy.is_auto and any(isinstance(estimator, CustomEstimator) for estimator in estimators.values()):
         raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")
     specs = [SampleSpec(columns)] if of_tuples else []
-    specs += [SampleSpec((), each) for each in estimators.values() if isinstance(each, DistinctEstimator)]
-    hidden = {name: of for name, (of, _) in statistics(estimators).items()}
+    specs += [
+        SampleSpec((), estimator) for estimator in estimators.values() if isinstance(estimator, DistinctEstimator)
+    ]
+    hidden = {name: statistic for name, (statistic, _) in statistics(estimators).items()}
     if policy.budget_bytes is not None:
         for column in columns:
             if not values.is_fixed(types[column]):
@@ -130,7 +132,7 @@ def make(policy: Approximation, draft: Draft) -> SamplingPlan:
         raise MuntinError(
             f"budget is {policy.budget}, but {len(specs)} samples share it; give at least one tuple to each."
         )
-    made = SamplingPlan(
+    sampling = SamplingPlan(
         policy=policy,
         estimators=estimators,
         specs=tuple(specs),
@@ -141,9 +143,9 @@ def make(policy: Approximation, draft: Draft) -> SamplingPlan:
         infeasible=False,
     )
     most = policy.budget if policy.budget_bytes is None else policy.budget_bytes // tuple_bytes
-    if most is not None and any(each.least(policy) > INFEASIBLE_BY * most for each in estimators.values()):
-        return replace(made, specs=(), infeasible=True)
-    return made
+    if most is not None and any(estimator.least(policy) > INFEASIBLE_BY * most for estimator in estimators.values()):
+        return replace(sampling, specs=(), infeasible=True)
+    return sampling
 
 
 def _groups_of_shard(
@@ -165,7 +167,7 @@ def _groups_of_shard(
             ) from error
     columns = [key_codes.normalised(each) for each in columns]
     _, first = key_codes.encode(columns, len(rows))
-    chosen = [each.take(pa.array(first)) for each in columns]
-    shard = key_codes.hashes(chosen, len(first)) % np.uint64(shards)
+    distinct_columns = [each.take(pa.array(first)) for each in columns]
+    shard = key_codes.hashes(distinct_columns, len(first)) % np.uint64(shards)
     counts = np.bincount(shard.astype(np.int64), minlength=shards)
     return tuple(int(each) for each in counts)

@@ -1,14 +1,14 @@
-"""Mergeable bottom-k samples of the tuples of a shard, for all windows of a operator at once.
+"""Mergeable bottom-k samples of the tuples of a shard, for all windows of an operator at once.
 
-A tuple is given up as soon as no open window can have it in its sample: that is, once k tuples with smaller priorities
-are in every open window that the tuple is in. Two rules find them.
+A tuple is dropped as soon as no open window can have it in its sample: once every open window that contains it also
+contains k tuples with smaller priorities. Two rules find such tuples.
 
-- *Panes*: all windows over a pane hold all of it, so of each pane the k smallest are enough.
-- *Later tuples* (Babcock, Datar and Motwani, 2002): a window that is still open when time has come this far holds
-  everything between the tuple and now. In the long run k·(1 + ln(n/k)) of a window's n tuples are kept.
+- *Panes*: every window over a pane contains the whole pane, so the k smallest of each pane are enough.
+- *Later tuples* (Babcock, Datar and Motwani, 2002): a window that is still open contains all tuples from this one until
+  now. On average k·(1 + ln(n/k)) of a window's n tuples are kept.
 
-Where groups share a budget, k changes as they grow and shrink. A window's sample can be no larger than the smallest k
-by which one of its tuples was given up: `Cuts` remembers that.
+If groups share a budget, k changes as they grow and shrink. The sample of a window is limited by the smallest k with
+which one of its tuples was dropped; `Cuts` stores these limits.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from muntin.partials.values import taken
 from muntin.tree.wavelet import WaveletMatrix
 
 EVERYTHING = 1 << 40
-"""More than any sample has."""
+"""More tuples than any sample has."""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Per key, up to where tuples were given up and what was kept then; later ones kept more, key by key."""
+    """The limits of samples: per key, positions up to which tuples were dropped, and the k kept, ascending."""
 
     key: Int64Array
     position: Int64Array
@@ -62,40 +62,40 @@ class Cuts:
         )
         order = np.lexsort((-kept, position, key))
         key, position, kept = key[order], position[order], kept[order]
-        # One is of no account if another of its key, at the same place or behind it, kept no more.
+        # A cut is redundant if another one of its key, at its position or after, kept no more.
         least_behind = _least_behind(key, kept)
         needed = kept < least_behind
         return Cuts(key[needed], position[needed], kept[needed])
 
-    def take(self, chosen: BoolArray) -> Cuts:
-        return Cuts(self.key[chosen], self.position[chosen], self.kept[chosen])
+    def take(self, selected: BoolArray) -> Cuts:
+        return Cuts(self.key[selected], self.position[selected], self.kept[selected])
 
     def limits(self, key: Int64Array, begin: Int64Array) -> Int64Array:
-        """How large a sample of each window can be that holds the tuples of its key from a position on."""
+        """The largest sample of each window that contains the tuples of its key from a position on."""
         if not len(self):
             return np.full(len(key), EVERYTHING)
-        at = LeafIndex(self.key, self.position).first(key, begin)
-        found = np.minimum(at, len(self) - 1)
-        return np.where((at < len(self)) & (self.key[found] == key), self.kept[found], EVERYTHING)
+        row = LeafIndex(self.key, self.position).first(key, begin)
+        existing = np.minimum(row, len(self) - 1)
+        return np.where((row < len(self)) & (self.key[existing] == key), self.kept[existing], EVERYTHING)
 
 
 def _least_behind(key: Int64Array, kept: Int64Array) -> Int64Array:
-    """For each, the least that is kept by those of its key behind it."""
+    """For each cut, the least k of the cuts of its key after it."""
     starts = run_starts(key)
-    # Keys that come first get the larger values when read from the end, so that one sweep serves all keys.
+    # Earlier keys have the smaller stacked values, so a single sweep from the end serves all keys.
     distinct, rank = np.unique(kept, return_inverse=True)
     run = run_numbers(starts, len(key))
     stacked = run * (len(distinct) + 1) + rank
     least = np.minimum.accumulate(stacked[::-1])[::-1]
-    behind = np.append(least[1:], np.iinfo(np.int64).max)
-    last = np.append(run[1:] != run[:-1], True)
-    value = distinct[np.clip(behind - run * (len(distinct) + 1), 0, len(distinct) - 1)]
-    return np.where(last, EVERYTHING, value)
+    least_after = np.append(least[1:], np.iinfo(np.int64).max)
+    is_last = np.append(run[1:] != run[:-1], True)
+    value = distinct[np.clip(least_after - run * (len(distinct) + 1), 0, len(distinct) - 1)]
+    return np.where(is_last, EVERYTHING, value)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Sorted by key and position: the time of a tuple, or its number where tuples are numbered."""
+    """Sampled tuples, sorted by key and position: the time of a tuple, or its number if tuples are numbered."""
 
     key: Int64Array
     position: Int64Array
@@ -103,13 +103,13 @@ class Samples:
     columns: pa.RecordBatch
     cuts: Cuts
     distinct: bool = False
-    """Whether it samples the distinct values of a column, and a tuple stands for its value."""
+    """Whether the distinct values of a column are sampled; then a tuple represents its value."""
 
     @classmethod
     def none(cls, schema: pa.Schema, distinct: bool = False) -> Samples:
-        nothing = np.zeros(0, dtype=np.int64)
+        empty = np.zeros(0, dtype=np.int64)
         columns = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        return cls(nothing, nothing, nothing.view(np.uint64), columns, Cuts.none(), distinct)
+        return cls(empty, empty, empty.view(np.uint64), columns, Cuts.none(), distinct)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -117,18 +117,20 @@ class Samples:
     @property
     def nbytes(self) -> int:
         cuts = self.cuts
-        held = (self.key, self.position, self.priority, cuts.key, cuts.position, cuts.kept)
-        return sum(each.nbytes for each in held) + int(self.columns.nbytes)
+        arrays = (self.key, self.position, self.priority, cuts.key, cuts.position, cuts.kept)
+        return sum(array.nbytes for array in arrays) + int(self.columns.nbytes)
 
-    def take(self, chosen: Int64Array | BoolArray) -> Samples:
-        indices: Int64Array = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+    def take(self, selected: Int64Array | BoolArray) -> Samples:
+        indices: Int64Array = (
+            np.flatnonzero(selected) if selected.dtype == bool else selected.astype(np.int64, copy=False)
+        )
         columns = taken(self.columns, indices)
         return Samples(
             self.key[indices], self.position[indices], self.priority[indices], columns, self.cuts, self.distinct
         )
 
     def recoded(self, codes: Int64Array) -> Samples:
-        """The same, with `codes[key]` for every key; codes below 0 are of keys that are gone."""
+        """The same with `codes[key]` for every key; a code below 0 marks a removed key."""
         if np.array_equal(codes, np.arange(len(codes))):
             return self
         cuts = Cuts(codes[self.cuts.key], self.cuts.position, self.cuts.kept)
@@ -140,7 +142,7 @@ class Samples:
         return moved.with_cuts(cuts.take(cuts.key >= 0))._in_order()
 
     def plus(self, other: Samples) -> Samples:
-        """Both together, with the cuts of this one."""
+        """The tuples of both, with the cuts of this one."""
         if not len(other):
             return self
         if not len(self):
@@ -156,20 +158,19 @@ class Samples:
         )._in_order()
 
     def best_of_panes(self, pane: Int64Array, kept: Int64Array, touched: BoolArray | None = None) -> Samples:
-        """Of every pane of a key the tuples with the smallest priorities, `kept[key]` of them.
+        """The `kept[key]` tuples with the smallest priorities of every pane and key.
 
-        `pane` says which pane each tuple is in; it grows along the tuples of a key. Only the panes of tuples that are
-        `touched` are looked at.
+        `pane` has the pane of each tuple, ascending within a key. Only panes of `touched` tuples are examined.
         """
         starts = run_starts(self.key, pane)
         lengths = np.diff(starts, append=len(self))
-        asked = (lengths > kept[self.key[starts]]) | self.distinct
+        too_large = (lengths > kept[self.key[starts]]) | self.distinct
         if touched is not None and len(starts):
-            asked &= touched[starts]
-        if not any_true(asked):
+            too_large &= touched[starts]
+        if not any_true(too_large):
             return self
-        # Only panes that have too many tuples need sorting; most have been through this before.
-        order = np.flatnonzero(np.repeat(asked, lengths))
+        # Only panes with too many tuples are sorted; most were reduced before.
+        order = np.flatnonzero(np.repeat(too_large, lengths))
         order = order[np.lexsort((self.priority[order], pane[order], self.key[order]))]
         needed, dropped = np.ones(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
         needed[order] = False
@@ -181,67 +182,69 @@ class Samples:
         return self._without(needed, dropped, kept)
 
     def _first_of_equals(self, order: Int64Array, *runs: Int64Array) -> BoolArray:
-        """Of tuples with the same priority in a run, the first."""
+        """Which tuples are the first of their run with their priority."""
         first = np.zeros(len(order), dtype=bool)
-        first[run_starts(*(each[order] for each in runs), self.priority[order])] = True
+        first[run_starts(*(run[order] for run in runs), self.priority[order])] = True
         return first
 
     def best_of_later(self, before: int, kept: Int64Array) -> Samples:
-        """Without tuples that have `kept[key]` smaller ones behind them, before what all open windows reach to."""
+        """Without the tuples that `kept[key]` smaller ones follow, before a position that all open windows include."""
         if not len(self):
             return self
         samples = self._latest_of_equals(before) if self.distinct else self
-        at, end = np.arange(len(samples)), samples._end_of_key(before)
+        row, end = np.arange(len(samples)), samples._end_of_key(before)
         smaller = samples._surely_smaller(end)
-        asked = np.flatnonzero((smaller < kept[samples.key]) & (at + 1 < end))
-        # The k smallest tuples behind any other are never given up: to count among what is left is to count them all.
-        left = np.flatnonzero(smaller < kept[samples.key])
-        rank = np.empty(len(left), dtype=np.int64)
-        rank[np.argsort(samples.priority[left], kind="stable")] = np.arange(len(left))
-        first, last = np.searchsorted(left, asked + 1), np.searchsorted(left, end[asked])
-        if len(asked):
-            smaller[asked] = WaveletMatrix(rank, len(left)).below(first, last, rank[np.searchsorted(left, asked)])
+        uncounted = np.flatnonzero((smaller < kept[samples.key]) & (row + 1 < end))
+        # The k smallest tuples after any other are never dropped, so counting among the remaining ones is exact.
+        remaining = np.flatnonzero(smaller < kept[samples.key])
+        rank = np.empty(len(remaining), dtype=np.int64)
+        rank[np.argsort(samples.priority[remaining], kind="stable")] = np.arange(len(remaining))
+        first, last = np.searchsorted(remaining, uncounted + 1), np.searchsorted(remaining, end[uncounted])
+        if len(uncounted):
+            smaller[uncounted] = WaveletMatrix(rank, len(remaining)).below(
+                first, last, rank[np.searchsorted(remaining, uncounted)]
+            )
         needed = smaller < kept[samples.key]
         return samples._without(needed, ~needed, kept)
 
     def _end_of_key(self, before: int) -> Int64Array:
-        """For every tuple, the index behind the last one of its key before a position."""
+        """For every tuple, the index after the last tuple of its key that lies before a position."""
         starts = run_starts(self.key)
         finalized = np.add.reduceat((self.position < before).astype(np.int64), starts)
         return np.repeat(starts + finalized, np.diff(starts, append=len(self)))
 
     def _surely_smaller(self, end: Int64Array) -> Int64Array:
-        """For every tuple, at least how many behind it, before `end`, have smaller priorities.
+        """For every tuple, a lower bound of the number of smaller priorities between it and `end`.
 
-        Of those with a priority below the power of two that its own is not below, a binary search tells how many.
+        A binary search counts the priorities below the largest power of two that is not above its own.
         """
-        found = np.zeros(len(self), dtype=np.int64)
+        smaller = np.zeros(len(self), dtype=np.int64)
         level = _level_of(self.priority)
         for number in range(1, int(level.max(initial=0)) + 1):
-            asked = np.flatnonzero(level == number)
+            rows = np.flatnonzero(level == number)
             below = self._below(number)
-            counts = np.searchsorted(below, end[asked]) - np.searchsorted(below, asked, side="right")
-            found[asked] = np.maximum(counts, 0)
-        return found
+            counts = np.searchsorted(below, end[rows]) - np.searchsorted(below, rows, side="right")
+            smaller[rows] = np.maximum(counts, 0)
+        return smaller
 
     def _below(self, level: int) -> Int64Array:
-        """The tuples with a priority below 2 to the power of 64 less the level: half as many at each."""
+        """The tuples with a priority below 2^(64 - level): every level halves them."""
         return np.flatnonzero(self.priority >> np.uint64(64 - level) == 0) if level else np.arange(len(self))
 
     def _latest_of_equals(self, before: int) -> Samples:
-        """Of equal values, which have equal priorities, the last one before a position, and all behind that."""
-        old = np.flatnonzero(self.position < before)
-        order = old[np.lexsort((-self.position[old], self.priority[old], self.key[old]))]
+        """The last of equal values (equal priorities) before a position, and all tuples after the position."""
+        early = np.flatnonzero(self.position < before)
+        order = early[np.lexsort((-self.position[early], self.priority[early], self.key[early]))]
         needed = self.position >= before
         needed[order[self._first_of_equals(order, self.key)]] = True
         return self if all_true(needed) else self.take(needed)
 
     def without_panes(self, full: BoolArray) -> Samples:
-        """Without these tuples, whose panes have more groups than the budget: their windows have no sample."""
+        """Without these tuples. Their panes have more groups than the budget has tuples, so windows have no sample."""
         return self._without(~full, full, np.zeros(int(self.key.max(initial=-1)) + 1, dtype=np.int64))
 
     def only(self, needed: BoolArray, cuts: BoolArray) -> Samples:
-        """These tuples and these cuts: those that some open window may hold."""
+        """Only the tuples and the cuts that open windows may need."""
         samples = self if all_true(needed) else self.take(needed)
         return samples if all_true(cuts) else samples.with_cuts(self.cuts.take(cuts))
 
@@ -261,77 +264,77 @@ class Samples:
         return self if np.all(order[1:] > order[:-1]) else self.take(order)
 
     def windows(self, key: Int64Array, begin: Int64Array, end: Int64Array, most: Int64Array) -> WindowSamples:
-        """The sample of every window: of the tuples of its key in `[begin, end)`, up to `most` of them.
+        """The sample of every window: up to `most` tuples of its key in `[begin, end)`.
 
-        That is no more than the limit by which tuples were given up.
+        `most` must not exceed the limits of the cuts.
         """
         first, last = LeafIndex(self.key, self.position).ranges(key, begin, end)
         if len(key) == 1 and not self.distinct:
-            at = self._smallest_of_one(int(first[0]), int(last[0]), int(most[0]))
-            return WindowSamples(self, at, np.zeros(len(at), dtype=np.int64), most)
+            rows = self._smallest_of_one(int(first[0]), int(last[0]), int(most[0]))
+            return WindowSamples(self, rows, np.zeros(len(rows), dtype=np.int64), most)
         length = last - first
-        many = np.flatnonzero(length > 4 * most + 64)
-        if not len(many):
+        large = np.flatnonzero(length > 4 * most + 64)
+        if not len(large):
             return WindowSamples(self, *self._smallest(first, length, most), most)
         level = np.zeros(len(key), dtype=np.int64)
-        level[many] = np.log2(length[many] / (2 * most[many] + 32)).astype(np.int64)
-        found: list[tuple[Int64Array, Int64Array]] = []
-        # Of many tuples only those with small priorities are looked at, and all of them where that turns out too few.
+        level[large] = np.log2(length[large] / (2 * most[large] + 32)).astype(np.int64)
+        parts: list[tuple[Int64Array, Int64Array]] = []
+        # In large windows only tuples with small priorities are examined; if these are too few, the next level is.
         for number in range(int(level.max(initial=0)), -1, -1):
-            asked = np.flatnonzero(level == number)
-            if not len(asked):
+            current = np.flatnonzero(level == number)
+            if not len(current):
                 continue
-            among = self._below(number)
-            begin, end = np.searchsorted(among, first[asked]), np.searchsorted(among, last[asked])
-            at, window = self._smallest(begin, end - begin, most[asked], among)
-            window = asked[window]
-            counts = np.bincount(window, minlength=len(key))[asked]
-            few = asked[counts < most[asked]] if number else asked[:0]
-            level[few] = number - 1
-            if len(few):
-                right = ~np.isin(window, few)
-                at, window = at[right], window[right]
-            found.append((at, window))
-        if len(found) == 1:
-            return WindowSamples(self, *found[0], most)
-        at, window = (np.concatenate([each[i] for each in found] or [np.zeros(0, dtype=np.int64)]) for i in (0, 1))
+            candidates = self._below(number)
+            begin, end = np.searchsorted(candidates, first[current]), np.searchsorted(candidates, last[current])
+            rows, window = self._smallest(begin, end - begin, most[current], candidates)
+            window = current[window]
+            counts = np.bincount(window, minlength=len(key))[current]
+            retried = current[counts < most[current]] if number else current[:0]
+            level[retried] = number - 1
+            if len(retried):
+                is_final = ~np.isin(window, retried)
+                rows, window = rows[is_final], window[is_final]
+            parts.append((rows, window))
+        if len(parts) == 1:
+            return WindowSamples(self, *parts[0], most)
+        rows, window = (np.concatenate([part[i] for part in parts] or [np.zeros(0, dtype=np.int64)]) for i in (0, 1))
         order = np.argsort(window, kind="stable")
-        return WindowSamples(self, at[order], window[order], most)
+        return WindowSamples(self, rows[order], window[order], most)
 
     def _smallest_of_one(self, first: int, last: int, most: int) -> Int64Array:
-        """Of one window the tuples with the smallest priorities: what is left out need not be in order."""
+        """The tuples of one window with the smallest priorities: a partition, which need not sort the others."""
         if last - first <= most:
             return np.arange(first, last)
         priority = self.priority[first:last]
-        chosen = np.argpartition(priority, most)[:most]
-        return np.asarray(first + chosen[np.lexsort((priority[chosen],))])
+        smallest = np.argpartition(priority, most)[:most]
+        return np.asarray(first + smallest[np.lexsort((priority[smallest],))])
 
     def _smallest(
-        self, first: Int64Array, length: Int64Array, most: Int64Array, among: Int64Array | None = None
+        self, first: Int64Array, length: Int64Array, most: Int64Array, candidates: Int64Array | None = None
     ) -> tuple[Int64Array, Int64Array]:
-        """Of each of some windows the tuples with the smallest priorities, and the window of each.
+        """The tuples of each window with the smallest priorities, and the window of each tuple.
 
-        A window is so many tuples from its first on, of all or `among` some of them.
+        A window is a first index and a length, among all tuples or among the `candidates`.
         """
-        place, window = expand(first, length)
-        at = place if among is None else among[place]
-        whole = length <= most
-        if not self.distinct and all_true(whole):
-            return at, window
-        rank = place - first[window]  # which stays as it is, for each window is sorted for itself
-        priority = self.priority[at]
-        # A sample that is all there is stays in order, whatever other windows there are: so are equal values.
-        at = at[np.lexsort((priority if self.distinct else np.where(whole[window], 0, priority), window))]
+        position, window = expand(first, length)
+        rows = position if candidates is None else candidates[position]
+        is_complete = length <= most
+        if not self.distinct and all_true(is_complete):
+            return rows, window
+        rank = position - first[window]  # stays valid, as each window is sorted on its own
+        priority = self.priority[rows]
+        # A complete sample stays in order whatever the other windows are, so that ties do not depend on them.
+        rows = rows[np.lexsort((priority if self.distinct else np.where(is_complete[window], 0, priority), window))]
         if self.distinct:
-            fresh = run_starts(window, self.priority[at])
-            at, window = at[fresh], window[fresh]
+            distinct = run_starts(window, self.priority[rows])
+            rows, window = rows[distinct], window[distinct]
             rank = positions_in_runs(run_starts(window), len(window))
-        chosen = np.flatnonzero(rank < most[window])
-        return at[chosen], window[chosen]
+        selected = np.flatnonzero(rank < most[window])
+        return rows[selected], window[selected]
 
 
 def _level_of(priority: UInt64Array) -> Int64Array:
-    """The least number l for which 2 to the power of 64 - l is not above the priority; 0 if there is none."""
+    """The least l for which 2^(64 - l) is not above the priority; 0 if there is none."""
     high = (priority >> np.uint64(32)).astype(np.int64)
     low = (priority & np.uint64(0xFFFFFFFF)).astype(np.int64)
     # Exact for integers below 2 to the power of 53.
@@ -344,25 +347,25 @@ class WindowSamples:
     """Samples of windows, window by window."""
 
     samples: Samples
-    at: Int64Array
-    """The sampled tuples; where there were more than fit, from the smallest priority to the largest."""
+    rows: Int64Array
+    """The sampled tuples; sorted by priority if some did not fit."""
     window: Int64Array
     """The window of each."""
     most: Int64Array
-    """How large the sample of each window could have been."""
+    """The sample size that was allowed for each window."""
 
     @cached_property
     def sizes(self) -> Int64Array:
         return np.bincount(self.window, minlength=len(self.most))
 
     def tuples(self) -> tuple[Tuples, Int64Array, Int64Array]:
-        """The tuples, with windows for keys, and where those of each window begin and end."""
+        """The tuples, with windows as keys, and where each window begins and ends among them."""
         ends = self.sizes.cumsum()
-        columns = taken(self.samples.columns, self.at)
-        return Tuples(self.window, self.samples.position[self.at], columns), ends - self.sizes, ends
+        columns = taken(self.samples.columns, self.rows)
+        return Tuples(self.window, self.samples.position[self.rows], columns), ends - self.sizes, ends
 
     def largest_priority(self) -> UInt64Array:
-        """Of each window's sample; 0 if it is empty."""
-        found = np.zeros(len(self.most), dtype=np.uint64)
-        np.maximum.at(found, self.window, self.samples.priority[self.at])
-        return found
+        """The largest priority in each window's sample; 0 if it is empty."""
+        largest = np.zeros(len(self.most), dtype=np.uint64)
+        np.maximum.at(largest, self.window, self.samples.priority[self.rows])
+        return largest

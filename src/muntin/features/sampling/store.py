@@ -1,7 +1,7 @@
-"""The samples of one shard (SPEAr's algorithm 1): what arrives is sampled within the budget, and the samples are kept.
+"""The samples of one shard (SPEAr's algorithm 1): new tuples are sampled within the budget, and the samples are stored.
 
-Every operator has samples of its own, because it says where tuples stand: at their time, or at their number. Each is of
-tuples, or of the distinct values of a column.
+Each operator has its own samples, because it defines the position of tuples: their time, or their number. A sample
+consists of tuples, or of the distinct values of a column.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from muntin.statistics.congress import congress, rounded_down
 
 @dataclass(frozen=True)
 class ShardSamples:
-    """The samples of all operators, with the keys that their codes are of."""
+    """The samples of all operators, and the keys of their codes."""
 
     keys: pa.RecordBatch
     sets: tuple[Samples, ...]
-    """WindowOperator by operator, and in each by the samples that the query needs."""
+    """Operator by operator, and for each operator in the order of the query's sample specifications."""
 
     @classmethod
     def none(cls, plan: Plan, sampling: SamplingPlan) -> ShardSamples:
@@ -53,22 +53,22 @@ class ShardSamples:
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.sets)
+        return sum(samples.nbytes for samples in self.sets)
 
     def __len__(self) -> int:
         return sum(map(len, self.sets))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be remembered, not even that something was given up."""
-        return not any(len(each) or len(each.cuts) for each in self.sets)
+        """Whether there is nothing to store: no tuples, and no cuts."""
+        return not any(len(samples) or len(samples.cuts) for samples in self.sets)
 
     def is_still(self, other: ShardSamples) -> bool:
-        """Whether nothing has come or gone since."""
+        """Whether nothing has changed since the other."""
         return all(map(is_, self.sets, other.sets)) and self.keys.equals(other.keys)
 
     def with_keys_of(self, plan: Plan, table: PaneTable) -> ShardSamples:
-        """The same with the codes of a table's keys; what is of keys that the table does not have goes."""
+        """The same with the key codes of a table; keys that are not in the table are removed."""
         if self.keys is table.keys:
             return self
         if self.is_empty:
@@ -76,7 +76,7 @@ class ShardSamples:
         _, (ours, theirs) = merged_keys(plan.layout, [table, PaneTable(self.keys, (), {})])
         codes = np.full(max(int(ours.max(initial=-1)), int(theirs.max(initial=-1))) + 1, -1, dtype=np.int64)
         codes[ours] = np.arange(len(ours))
-        return ShardSamples(table.keys, tuple(each.recoded(codes[theirs]) for each in self.sets))
+        return ShardSamples(table.keys, tuple(samples.recoded(codes[theirs]) for samples in self.sets))
 
 
 def _no_keys(plan: Plan) -> pa.RecordBatch:
@@ -96,10 +96,10 @@ class SampleStore:
         now: Watermarks,
         pause: Pause | None = None,
     ) -> None:
-        """`table` is all there is, what has just arrived included; `shard` is its place among the plan's shards.
+        """`table` includes the rows of this batch; `shard` is the index of the shard in the plan.
 
-        Shares go by what is open at `now`. So batches without rows, which a stream may have or not, make no difference
-        to the samples.
+        Shares depend on the windows open at `now`. So batches without rows, which a stream may insert, do not change
+        the samples.
         """
         self._plan = plan
         self._now = now
@@ -114,14 +114,14 @@ class SampleStore:
         return self._samples[self._place(operator, spec)]
 
     def _place(self, operator: WindowOperator, spec: int) -> int:
-        number = next(i for i, each in enumerate(self._plan.operators) if each is operator)
+        number = next(i for i, candidate in enumerate(self._plan.operators) if candidate is operator)
         return number * len(self._sampling.specs) + spec
 
-    def take_in(self, fresh: Tuples, finalized: Tuples, epoch: int, paused: bool = False) -> None:
-        """Sample what is new: `fresh` tuples have just arrived, `settled` ones have got their final order.
+    def ingest(self, fresh: Tuples, finalized: Tuples, epoch: int, paused: bool = False) -> None:
+        """Sample new tuples: `fresh` ones arrived in this batch, `finalized` ones now have their final order.
 
-        `epoch` is a number that no other batch of the shard has, and that a replay of this one has again. In a pause
-        tuples are noted as given up, all of them: windows that hold one have no sample.
+        `epoch` identifies the batch in its shard, and is the same in a replay. During a pause all tuples are dropped,
+        so windows that contain one have no sample.
         """
         if not self._sampling.specs:
             return
@@ -140,8 +140,8 @@ class SampleStore:
             if paused:
                 self._give_up(operator, tuples.key, position)
                 continue
-            within = positions_in_runs(run_starts(tuples.key), len(tuples))
-            identity = position if operator.needs_order else within
+            number_in_batch = positions_in_runs(run_starts(tuples.key), len(tuples))
+            identity = position if operator.needs_order else number_in_batch
             priority = priorities(
                 self._key_hashes[tuples.key], identity, self._sampling.policy.seed, 0 if operator.needs_order else epoch
             )
@@ -168,44 +168,44 @@ class SampleStore:
         for index in range(len(self._sampling.specs)):
             place = self._place(operator, index)
             samples = self._samples[place]
-            nothing = np.zeros(len(last), dtype=np.int64)
-            self._samples[place] = samples.with_cuts(samples.cuts.plus(key[last], position[last], nothing))
+            none_kept = np.zeros(len(last), dtype=np.int64)
+            self._samples[place] = samples.with_cuts(samples.cuts.plus(key[last], position[last], none_kept))
 
     def _first_choice(
         self, operator: WindowOperator, new: Samples, kept: Int64Array, cuts: Cuts
     ) -> tuple[Samples, Cuts]:
-        """Of panes with very many new tuples those that may be among the smallest, by a threshold, without sorting."""
+        """Preselect the smallest of the new tuples of large panes by a threshold, without sorting."""
         if new.distinct or len(new) < 1024:
             return new, cuts
         starts = run_starts(new.key, self._panes(operator, new))
         lengths = np.diff(starts, append=len(new))
-        wanted = kept[new.key[starts]]
-        share = (wanted + 6 * np.sqrt(wanted) + 16) / lengths
+        kept_of_pane = kept[new.key[starts]]
+        share = (kept_of_pane + 6 * np.sqrt(kept_of_pane) + 16) / lengths
         threshold = np.where(share < 0.5, share * 2.0**64, 2.0**64 - 2048).astype(np.uint64)
-        chosen = new.priority < np.repeat(threshold, lengths)
-        enough = np.add.reduceat(chosen.astype(np.int64), starts) >= np.minimum(wanted, lengths)
-        cut = enough & (share < 0.5)
-        chosen |= np.repeat(~cut, lengths)
+        selected = new.priority < np.repeat(threshold, lengths)
+        enough = np.add.reduceat(selected.astype(np.int64), starts) >= np.minimum(kept_of_pane, lengths)
+        is_cut = enough & (share < 0.5)
+        selected |= np.repeat(~is_cut, lengths)
         last = starts + lengths - 1
-        return new.take(chosen), cuts.plus(new.key[starts[cut]], new.position[last[cut]], wanted[cut])
+        return new.take(selected), cuts.plus(new.key[starts[is_cut]], new.position[last[is_cut]], kept_of_pane[is_cut])
 
     def _best_of_panes(self, operator: WindowOperator, samples: Samples, new: Samples, kept: Int64Array) -> Samples:
-        """Of panes with new tuples the smallest; the others have been through this."""
+        """The smallest tuples of panes with new tuples; other panes were reduced before."""
         pane, touched = self._panes(operator, samples), self._panes(operator, new)
         samples = samples.best_of_panes(pane, kept, _among(samples.key, pane, new.key, touched))
         if not isinstance(operator, TimeOperator) or not self._plan.keys or not len(samples):
             return samples
-        # More groups than the budget: windows over such a pane are answered exactly, and need no sample.
+        # Windows over a pane with more groups than the budget has tuples are answered exactly, without a sample.
         pane = self._panes(operator, samples)
         _, number, count = np.unique(pane, return_inverse=True, return_counts=True)
         full = count[number] > self.budget
         return samples.without_panes(full) if full.any() else samples
 
     def prune(self, table: PaneTable, closed: Watermarks, now: Watermarks) -> ShardSamples:
-        """What windows may need that have not closed; `table` is without what they do not need, with the same keys."""
-        left = ShardSamples(table.keys, tuple(self._samples))
-        if left.is_empty:
-            return left
+        """The samples that open windows may need; `table` is the pruned table, with the same keys."""
+        remaining = ShardSamples(table.keys, tuple(self._samples))
+        if remaining.is_empty:
+            return remaining
         pruned = []
         for operator in self._plan.operators:
             before = now.watermark if isinstance(operator, TimeOperator) else NEVER_MORE
@@ -228,8 +228,8 @@ class SampleStore:
         if isinstance(operator, TimeOperator):
             return last_ends(position, operator.models) > now.watermark
         if isinstance(operator, SessionOperator):
-            at, last = self._sessions(operator, table, key, position)
-            return (at >= 0) & (position <= last)
+            session, last_time = self._sessions(operator, table, key, position)
+            return (session >= 0) & (position <= last_time)
         (leaves,) = operator.own(table)
         first = np.full(table.keys.num_rows, NEVER_MORE)
         starts = run_starts(leaves.key)
@@ -237,7 +237,7 @@ class SampleStore:
         return position >= first[key]
 
     def _has_panes(self, operator: WindowOperator) -> bool:
-        """Whether there are stretches that windows hold as a whole: not where one may be shown incomplete."""
+        """Whether every window contains whole panes: not if windows may be emitted incomplete."""
         if isinstance(operator, OrderedOperator):
             return operator.pane > 1 and operator.shortest_wait is None
         return not isinstance(operator, DeltaOperator)
@@ -253,18 +253,18 @@ class SampleStore:
     def _sessions(
         self, operator: SessionOperator, table: PaneTable, key: Int64Array, position: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """The session of a table that each position is in or behind, and its last time; -1 where there is none."""
+        """The session at or before each position, and its last time; -1 where there is none."""
         (leaves,) = operator.own(table)
         starts = operator.sessions(leaves)
         if not len(starts):
             return np.full(len(key), -1), np.full(len(key), -1)
         last = np.maximum.reduceat(leaves.state[LAST_TIME], starts)
-        at = LeafIndex(leaves.key[starts], leaves.state[FIRST_TIME][starts]).first(key, position + 1) - 1
-        found = (at >= 0) & (leaves.key[starts][np.maximum(at, 0)] == key)
-        return np.where(found, at, -1), last[np.maximum(at, 0)]
+        session = LeafIndex(leaves.key[starts], leaves.state[FIRST_TIME][starts]).first(key, position + 1) - 1
+        inside = (session >= 0) & (leaves.key[starts][np.maximum(session, 0)] == key)
+        return np.where(inside, session, -1), last[np.maximum(session, 0)]
 
     def _numbers(self, operator: TupleOperator, tuples: Tuples) -> Int64Array:
-        """The number of each newly settled tuple: the key's leaves know how many it has had, these included."""
+        """The number of each newly finalized tuple: the leaves of its key count all tuples, with these."""
         numbered = Numbered(operator.own(self._table)[0])
         starts = run_starts(tuples.key)
         lengths = np.diff(starts, append=len(tuples))
@@ -273,7 +273,7 @@ class SampleStore:
         return np.repeat(first, lengths) + positions_in_runs(starts, len(tuples))
 
     def finalized_counts(self, operator: TupleOperator, key: Int64Array) -> Int64Array:
-        """How many tuples each of these keys has had."""
+        """The number of finalized tuples of each key."""
         numbered = Numbered(operator.own(self._table)[0])
         return numbered.behind[numbered.last_of(key)[0]]
 
@@ -284,7 +284,7 @@ class SampleStore:
 
     @cached_property
     def budget(self) -> int:
-        """Tuples that the sample of a window may have, in this shard."""
+        """The most tuples in the sample of a window, in this shard."""
         policy, groups = self._sampling.policy, max(self._table.keys.num_rows, 1)
         if policy.budget is not None:
             return policy.budget
@@ -294,7 +294,7 @@ class SampleStore:
         return int(max(policy.budget_bytes - statistics, 0) // self._sampling.tuple_bytes)
 
     def sizes(self, operator: WindowOperator, spec: int) -> Int64Array:
-        """How large a sample of each key is kept, in all of its panes alike: so those of panes make one of windows."""
+        """The sample size of each key, the same in all of its panes, so that samples of panes merge."""
         share = self.budget // len(self._sampling.specs)
         count = self._table.keys.num_rows
         if self._sampling.policy.is_auto:
@@ -304,17 +304,17 @@ class SampleStore:
         if self.known_groups is not None:
             return np.full(count, share // max(self.known_groups, 1))
         leaves = self._open_leaves(operator)
-        held = np.bincount(leaves.key, weights=leaves.state[0], minlength=count).astype(np.int64)
-        present = np.flatnonzero(held)
-        # A late tuple may be of a group that has nothing else open.
+        tuples = np.bincount(leaves.key, weights=leaves.state[0], minlength=count).astype(np.int64)
+        present = np.flatnonzero(tuples)
+        # A late tuple may belong to a group without open panes.
         sizes = np.full(count, max(share // max(len(present), 1), 1))
-        given = congress(held[present], np.zeros(len(present), dtype=np.int64), share)
-        # A group of which all tuples fit keeps all of them.
-        sizes[present] = np.maximum(np.where(given >= held[present], given, rounded_down(given)), 1)
+        divided = congress(tuples[present], np.zeros(len(present), dtype=np.int64), share)
+        # A group whose tuples all fit keeps all of them.
+        sizes[present] = np.maximum(np.where(divided >= tuples[present], divided, rounded_down(divided)), 1)
         return sizes
 
     def _open_leaves(self, operator: WindowOperator) -> Leaves:
-        """Without those of windows that close with this batch."""
+        """The leaves of windows that stay open after this batch."""
         leaves = operator.own(self._table)[0]
         if not isinstance(operator, TimeOperator):
             return leaves
@@ -322,52 +322,52 @@ class SampleStore:
         return leaves if mask.all() else leaves.take(mask)
 
     def _found_online(self, operator: WindowOperator, spec: int) -> Int64Array:
-        """As many tuples as the estimators would need for what is known of each key: SPEAr leaves this for later."""
+        """The sample size that the estimators need by the statistics of each key; future work in SPEAr."""
         count = self._table.keys.num_rows
         size, statistics = self._statistics_of_keys(operator)
-        wanted = self._sampling.specs[spec]
+        sample_spec = self._sampling.specs[spec]
         needed = np.ones(count, dtype=np.int64)
         for name, estimator in self._sampling.estimators.items():
-            if wanted.of is estimator or (wanted.of is None and not estimator.distinct):
-                known = {each: values for (output, each), values in statistics.items() if output == name}
+            if sample_spec.of is estimator or (sample_spec.of is None and not estimator.distinct):
+                known = {statistic: values for (output, statistic), values in statistics.items() if output == name}
                 needed = np.maximum(needed, estimator.needed(self._sampling.policy, size, known))
         return rounded_down(np.minimum(needed, 1 << 40) * 5 // 4 + 1)
 
     def _statistics_of_keys(
         self, operator: WindowOperator
     ) -> tuple[Float64Array, Mapping[tuple[str, str], Float64Array]]:
-        """The running statistics of every key, over all panes that are open."""
+        """The running statistics of every key, over its open panes."""
         leaf_set, leaves = operator.leaf_sets[0], self._open_leaves(operator)
         count = self._table.keys.num_rows
         starts = run_starts(leaves.key)
         reduced = leaf_set.reduce(leaves.state, Runs.of(starts, len(leaves)))
         size = np.zeros(count)
         size[leaves.key[starts]] = reduced[0]
-        found = {}
+        statistics = {}
         for output in operator.outputs:
-            at = self._sampling.hidden.get(output.name)
-            if at is not None:
+            statistic = self._sampling.hidden.get(output.name)
+            if statistic is not None:
                 states = [reduced[fields] for _, fields in output.slots]
                 lowered = output.bound.lower(states, self._table.dictionaries)
                 per_key = np.zeros(count)
                 per_key[leaves.key[starts]] = values.numbers(lowered.fill_null(0))
-                found[at] = per_key
-        return size, found
+                statistics[statistic] = per_key
+        return size, statistics
 
 
 def _among(key: Int64Array, pane: Int64Array, new_key: Int64Array, new_pane: Int64Array) -> BoolArray:
-    """Which tuples are in one of the new tuples' panes."""
+    """Which tuples are in a pane of a new tuple."""
     first = min(int(pane.min(initial=0)), int(new_pane.min(initial=0)))
     span = max(int(pane.max(initial=0)), int(new_pane.max(initial=0))) - first + 1
     return np.isin(key * span + (pane - first), new_key * span + (new_pane - first))
 
 
-def _distinct(tuples: Tuples, position: Int64Array, whole: HolisticFunction, seed: int) -> Samples:
-    """Tuples for their values: equal ones have one priority, and stand for the same."""
-    nobody = np.zeros(0, dtype=np.int64)
-    counts = WindowContents(tuples, nobody, nobody).mask(whole.columns, whole.where)
-    chosen = np.arange(len(tuples)) if counts is None else np.flatnonzero(counts)
-    taken = [key_codes.normalised(tuples.columns.column(column).take(pa.array(chosen))) for column in whole.columns]
-    priority = value_priorities(key_codes.hashes(taken, len(chosen)), seed)
-    nothing = pa.RecordBatch.from_arrays([], names=[])
-    return Samples(tuples.key[chosen], position[chosen], priority, nothing, Cuts.none(), distinct=True)
+def _distinct(tuples: Tuples, position: Int64Array, function: HolisticFunction, seed: int) -> Samples:
+    """The values as samples: equal values have the same priority."""
+    no_windows = np.zeros(0, dtype=np.int64)
+    counts = WindowContents(tuples, no_windows, no_windows).mask(function.columns, function.where)
+    rows = np.arange(len(tuples)) if counts is None else np.flatnonzero(counts)
+    columns = [key_codes.normalised(tuples.columns.column(column).take(pa.array(rows))) for column in function.columns]
+    priority = value_priorities(key_codes.hashes(columns, len(rows)), seed)
+    no_columns = pa.RecordBatch.from_arrays([], names=[])
+    return Samples(tuples.key[rows], position[rows], priority, no_columns, Cuts.none(), distinct=True)

@@ -1,4 +1,4 @@
-"""SPEAr's algorithm 2: at the watermark a window is answered from its sample if that is good enough, else exactly."""
+"""SPEAr's algorithm 2: when a window closes, it is answered from its sample if that is good enough, else exactly."""
 
 from __future__ import annotations
 
@@ -30,79 +30,79 @@ from muntin.partials.values import of_type
 from muntin.statistics.congress import congress
 
 FEW = 64
-"""For fewer windows of keys than this, to find out beforehand whether a sample can do costs as much as to draw it."""
+"""For fewer windows and keys, drawing the samples costs no more than checking if they can be good enough."""
 
 
 @dataclass
 class AnswerCounts:
-    """How many windows of keys were answered in which way, in one batch."""
+    """Counts of windows and keys by how they were answered, in one batch."""
 
     exact: int = 0
     approximate: int = 0
     helped: int = 0
-    """Those for which the sample was good enough, all there is among them."""
+    """Those with a good enough sample, which may be the whole window."""
     failed: int = 0
-    """Those for which there was one that was not."""
+    """Those with a sample that was not good enough."""
     feasible: int = 0
-    """Those that were not helped, and whose sizes do not tell that no sample within the budget could."""
+    """Those not helped that, by their sizes, a sample within the budget might answer."""
     looked_at: pause.WindowSizes | None = None
-    """What windows hold, if their sizes were looked at."""
+    """The contents of windows, if their sizes were checked."""
     read: int = 0
-    """Those for which all tuples had to be read."""
+    """Those for which all tuples were read."""
     sample_bytes: int = 0
-    """What the samples took that windows were answered from."""
+    """The bytes of the samples from which windows were answered."""
 
     @property
     def closed(self) -> bool:
-        """Whether there were any."""
+        """Whether any windows closed."""
         return self.exact + self.approximate > 0
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Windows of keys, with what is known of them before anything is drawn."""
+    """Windows and keys that may be answered from samples, before any sample is drawn."""
 
     answers: Answers
     known: Mapping[str, pa.Array]
     """The decomposable aggregates, running statistics among them."""
     size: Int64Array
     window: Int64Array
-    """Which window each belongs to: one over time has all keys of the shard, as groups."""
+    """The number of each one's window: a window over time has all keys of the shard, as groups."""
     begin: Int64Array
-    """The positions of its tuples."""
+    """The range of its tuples' positions."""
     end: Int64Array
     share: Int64Array
-    """How many tuples a sample of it may have, so that all groups of its window are within the budget."""
+    """The most tuples in its sample, so that all groups of its window are within the budget."""
     most: tuple[Int64Array, ...]
-    """How many each of its samples can have at that: no more than are left of what was given up."""
+    """The same for each of its samples, limited by the tuples that were dropped."""
     is_sampled: BoolArray
-    """Whether anything is sampled of it: in a pause, nothing is."""
+    """Whether it has a sample: not after a pause."""
 
     @property
     def groups(self) -> Int64Array:
         return np.bincount(self.window)
 
-    def take(self, chosen: Int64Array) -> _Candidates:
-        """Some of them, with all groups of their windows."""
-        _, window = np.unique(self.window[chosen], return_inverse=True)
-        begin, end, share = (each[chosen] for each in (self.begin, self.end, self.share))
-        most = tuple(each[chosen] for each in self.most)
-        known = {name: column.take(pa.array(chosen)) for name, column in self.known.items()}
+    def take(self, positions: Int64Array) -> _Candidates:
+        """The candidates at these positions, which include all groups of their windows."""
+        _, window = np.unique(self.window[positions], return_inverse=True)
+        begin, end, share = (array[positions] for array in (self.begin, self.end, self.share))
+        most = tuple(sizes[positions] for sizes in self.most)
+        known = {name: column.take(pa.array(positions)) for name, column in self.known.items()}
         return _Candidates(
-            self.answers.take(chosen),
+            self.answers.take(positions),
             known,
-            self.size[chosen],
+            self.size[positions],
             window,
             begin,
             end,
             share,
             most,
-            self.is_sampled[chosen],
+            self.is_sampled[positions],
         )
 
 
 class SampledAnswers:
-    """The link that answers windows from their samples where those are good enough, and by the inner link elsewhere."""
+    """The link that answers windows from good enough samples, and all others by the inner link."""
 
     def __init__(
         self, plan: Plan, sampling: SamplingPlan, samples: SampleStore, inner: AnswerLink, tuples: ShardTuples
@@ -122,65 +122,65 @@ class SampledAnswers:
     def _values(
         self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array], lazy: LazyAggregates
     ) -> tuple[dict[str, pa.Array], Estimates]:
-        """All aggregates of each window, and how good they are; `known` are the decomposable ones.
+        """All aggregates of each window, with their estimates; `known` are the decomposable ones.
 
-        Running statistics come `later`: where a pause says beforehand that no sample will do, nobody asks for them.
+        Running statistics are lazy: during a pause they are not computed.
         """
         if self._sampling.estimators and (self._sampling.infeasible or self._is_unsampled(answers)):
-            found, estimates = self._exact(
+            values, estimates = self._exact(
                 operator, answers, known if holistic(operator) else {**known, **lazy.lowered()}
             )
             contents = _contents(answers, estimates.size)
             if not self._sampling.infeasible and self._samples.pause.looks_at(contents):
                 self._look_at(self._candidates(operator, answers, {**known, **lazy.lowered()}), contents)
-            return found, estimates
+            return values, estimates
         known = {**known, **lazy.lowered()}
         if not self._sampling.estimators:
             return known, Estimates.all_exact(np.asarray(known[SIZE]), INCREMENTAL)
-        asked = self._candidates(operator, answers, known)
-        answered = self._answered(operator, asked)
+        candidates = self._candidates(operator, answers, known)
+        answered = self._answered(operator, candidates)
         if not self.counted.helped:
-            self._look_at(asked, _contents(answers, asked.size))
+            self._look_at(candidates, _contents(answers, candidates.size))
         return answered
 
-    def _look_at(self, asked: _Candidates, contents: pause.WindowSizes) -> None:
-        """Whether sizes tell that no sample within the budget could do."""
+    def _look_at(self, candidates: _Candidates, contents: pause.WindowSizes) -> None:
+        """Count the windows that a sample within the budget might answer, by their sizes."""
         self.counted.looked_at = contents
-        self.counted.feasible += count_true(self._feasible(asked, [asked.share] * len(asked.most)))
+        self.counted.feasible += count_true(self._feasible(candidates, [candidates.share] * len(candidates.most)))
 
     def _is_unsampled(self, answers: Answers) -> bool:
-        """Whether all of these windows are from a pause, in which nothing is sampled."""
-        blind = self._samples.pause.blind
-        return blind is not None and int(answers.start.max()) <= blind
+        """Whether all of these windows contain unsampled tuples of a pause."""
+        unsampled_until = self._samples.pause.blind
+        return unsampled_until is not None and int(answers.start.max()) <= unsampled_until
 
-    def _answered(self, operator: WindowOperator, asked: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
-        if not any_true(asked.is_sampled):
-            return self._exact(operator, asked.answers, asked.known)
-        if len(asked.size) < FEW:
-            return self._sampled(operator, asked)
-        feasible = self._feasible(asked, asked.most)
-        self.counted.failed += count_true(asked.is_sampled & ~feasible)
+    def _answered(self, operator: WindowOperator, candidates: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
+        if not any_true(candidates.is_sampled):
+            return self._exact(operator, candidates.answers, candidates.known)
+        if len(candidates.size) < FEW:
+            return self._sampled(operator, candidates)
+        feasible = self._feasible(candidates, candidates.most)
+        self.counted.failed += count_true(candidates.is_sampled & ~feasible)
         if all_true(feasible):
-            return self._sampled(operator, asked)
+            return self._sampled(operator, candidates)
         if not any_true(feasible):
-            return self._exact(operator, asked.answers, asked.known)
-        first, second = np.flatnonzero(feasible), np.flatnonzero(~feasible)
-        other = asked.take(second)
-        sampled, estimates = self._sampled(operator, asked.take(first))
-        exact, _ = self._exact(operator, other.answers, other.known)
-        back = pa.array(np.argsort(np.concatenate([first, second])))
-        found = {name: pa.concat_arrays([sampled[name], exact[name]]).take(back) for name in sampled}
-        return found, estimates.among(first, asked.size)
+            return self._exact(operator, candidates.answers, candidates.known)
+        feasible_rows, other_rows = np.flatnonzero(feasible), np.flatnonzero(~feasible)
+        others = candidates.take(other_rows)
+        sampled, estimates = self._sampled(operator, candidates.take(feasible_rows))
+        exact, _ = self._exact(operator, others.answers, others.known)
+        restored = pa.array(np.argsort(np.concatenate([feasible_rows, other_rows])))
+        values = {name: pa.concat_arrays([sampled[name], exact[name]]).take(restored) for name in sampled}
+        return values, estimates.among(feasible_rows, candidates.size)
 
     def _exact(
         self, operator: WindowOperator, answers: Answers, known: Mapping[str, pa.Array]
     ) -> tuple[dict[str, pa.Array], Estimates]:
-        """The answers that the query gives without approximation, and how many tuples each is of."""
+        """The answers without approximation, and the sizes of their windows."""
         self.counted.exact += len(answers.key)
         self.counted.read += len(answers.key)
         counting = {} if SIZE in known else {SIZE: _sizes}
-        found = self._by_inner(operator, answers, known, counting)
-        return found, Estimates.all_exact(np.asarray(found[SIZE]), EXACT)
+        values = self._by_inner(operator, answers, known, counting)
+        return values, Estimates.all_exact(np.asarray(values[SIZE]), EXACT)
 
     def _by_inner(
         self,
@@ -197,8 +197,8 @@ class SampledAnswers:
         begin, end = answers.start, answers.end
         if answers.from_end is not None:
             assert isinstance(operator, TupleOperator)
-            behind = self._samples.finalized_counts(operator, answers.key)
-            begin, end = behind - answers.from_end[0], behind - answers.from_end[1]
+            finalized = self._samples.finalized_counts(operator, answers.key)
+            begin, end = finalized - answers.from_end[0], finalized - answers.from_end[1]
         window, share = np.arange(len(size)), min(self._samples.budget // len(self._sampling.specs), EVERYTHING)
         most = np.full(len(size), share)
         if isinstance(operator, TimeOperator) and self._plan.keys:
@@ -206,91 +206,94 @@ class SampledAnswers:
             expected = self._samples.known_groups
             if expected is None:
                 most = congress(size, window, share)
-            else:  # divided from the start; where other groups have come, it does not go round
+            else:  # divided from the start; not enough if unexpected groups arrive
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
         samples = [self._samples.of(operator, spec) for spec in range(len(self._sampling.specs))]
-        limits = [each.cuts.limits(answers.key, begin) for each in samples]
-        blind = self._samples.pause.blind
+        limits = [sample.cuts.limits(answers.key, begin) for sample in samples]
+        unsampled_until = self._samples.pause.blind
         is_sampled = np.ones(len(size), dtype=bool)
         if self._plan.needs_order:
             is_sampled = reduce(np.maximum, limits) > 0
-        elif blind is not None:
-            is_sampled = begin > blind
-            limits = [np.where(is_sampled, each, 0) for each in limits]
-        within = tuple(np.minimum(most, limit) for limit in limits)
-        return _Candidates(answers, known, size, window, begin, end, most, within, is_sampled)
+        elif unsampled_until is not None:
+            is_sampled = begin > unsampled_until
+            limits = [np.where(is_sampled, limit, 0) for limit in limits]
+        limited = tuple(np.minimum(most, limit) for limit in limits)
+        return _Candidates(answers, known, size, window, begin, end, most, limited, is_sampled)
 
-    def _feasible(self, asked: _Candidates, most: Sequence[Int64Array]) -> BoolArray:
-        """Which windows may be answered from samples of at most so many tuples, as far as their sizes tell."""
+    def _feasible(self, candidates: _Candidates, most: Sequence[Int64Array]) -> BoolArray:
+        """Which windows samples of at most `most` tuples might answer, by the sizes of the windows."""
         least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
-            sampled = np.minimum(asked.size, most[self._sampling.spec_of(estimator)])
-            error = estimator.foreseen(sampled, asked.size, self._statistics(name, asked.known), self._policy)
+            sampled = np.minimum(candidates.size, most[self._sampling.spec_of(estimator)])
+            error = estimator.foreseen(sampled, candidates.size, self._statistics(name, candidates.known), self._policy)
             error = np.where(sampled > 0, error, np.inf)
-            least = np.maximum(least, self._combined(error, asked))
-        return np.asarray(least[asked.window] <= self._policy.error)
+            least = np.maximum(least, self._combined(error, candidates))
+        return np.asarray(least[candidates.window] <= self._policy.error)
 
-    def _sampled(self, operator: WindowOperator, asked: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
-        """Estimates where they are good enough, and exact answers for the rest."""
-        judged = self._judged(operator, asked)
+    def _sampled(self, operator: WindowOperator, candidates: _Candidates) -> tuple[dict[str, pa.Array], Estimates]:
+        """Good enough estimates, and exact answers for all other windows."""
+        judged = self._judged(operator, candidates)
         exact = np.flatnonzero(~judged.good)
         computed: Mapping[str, pa.Array] = {}
         if len(exact) and any(bound.holistic is not None for bound in operator.bounds.values()):
-            computed = self._by_inner(operator, asked.answers.take(exact), {})
-        found = {**asked.known}
+            computed = self._by_inner(operator, candidates.answers.take(exact), {})
+        values = {**candidates.known}
         for name, estimate in judged.estimates.items():
             bound = operator.bounds[name]
             estimates = of_type(estimate.values, bound.result)
-            if bound.holistic is None:  # what panes know exactly anyway is told exactly where the sample has no error
-                found[name] = picked(estimates, asked.known[name], judged.approximate)
+            if bound.holistic is None:  # exact from panes: used where the sample is complete
+                values[name] = picked(estimates, candidates.known[name], judged.approximate)
             else:
-                found[name] = _with_others(estimates, computed.get(name), judged.good)
+                values[name] = _with_others(estimates, computed.get(name), judged.good)
         approximate = count_true(judged.approximate)
-        self.counted.helped += len(asked.size) - len(exact)
-        self.counted.failed += count_true(asked.is_sampled[exact])
+        self.counted.helped += len(candidates.size) - len(exact)
+        self.counted.failed += count_true(candidates.is_sampled[exact])
         self.counted.read += len(exact)
         self.counted.approximate += approximate
-        self.counted.exact += len(asked.size) - approximate
-        return found, from_samples(asked.size, judged, self._policy.confidence)
+        self.counted.exact += len(candidates.size) - approximate
+        return values, from_samples(candidates.size, judged, self._policy.confidence)
 
-    def _judged(self, operator: WindowOperator, asked: _Candidates) -> Judged:
-        """Draw the sample of every window, ask the estimators, and compare the errors with what is allowed."""
-        size = asked.size
-        seen: list[SampledWindows] = []
-        for number, most in enumerate(asked.most):
+    def _judged(self, operator: WindowOperator, candidates: _Candidates) -> Judged:
+        """Draw the sample of every window, run the estimators, and compare the errors with the allowed one."""
+        size = candidates.size
+        sampled_windows: list[SampledWindows] = []
+        for number, most in enumerate(candidates.most):
             samples = self._samples.of(operator, number)
-            drawn = samples.windows(asked.answers.key, asked.begin, asked.end, most)
-            seen.append(_seen(drawn, size, self._policy))
-            self.counted.sample_bytes += seen[-1].contents.tuples.nbytes
+            drawn_samples = samples.windows(candidates.answers.key, candidates.begin, candidates.end, most)
+            sampled_windows.append(_sampled_windows(drawn_samples, size, self._policy))
+            self.counted.sample_bytes += sampled_windows[-1].contents.tuples.nbytes
         estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
-            of = seen[self._sampling.spec_of(estimator)]
-            estimates[name] = estimator.estimate(of, self._statistics(name, asked.known))
-            errors.append(self._combined(estimates[name].error, asked))
-        error = reduce(np.maximum, errors, np.zeros(1))[asked.window]
+            windows_of_spec = sampled_windows[self._sampling.spec_of(estimator)]
+            estimates[name] = estimator.estimate(windows_of_spec, self._statistics(name, candidates.known))
+            errors.append(self._combined(estimates[name].error, candidates))
+        error = reduce(np.maximum, errors, np.zeros(1))[candidates.window]
         good = error <= self._policy.error
-        complete = reduce(np.logical_and, (each.complete for each in seen), good)
-        sampled = np.minimum(sum(each.sampled for each in seen), size)
+        complete = reduce(np.logical_and, (windows.complete for windows in sampled_windows), good)
+        sampled = np.minimum(sum(windows.sampled for windows in sampled_windows), size)
         return Judged(estimates, error, good, sampled, good & ~complete)
 
     def _statistics(self, name: str, known: Mapping[str, pa.Array]) -> dict[str, Float64Array]:
-        """The running statistics of an aggregate, which the panes of each window know."""
+        """The running statistics of an aggregate, which the panes of each window have."""
         hidden = self._sampling.hidden.items()
-        own = {statistic: known[at] for at, (output, statistic) in hidden if output == name}
-        return {each: values.numbers(of.fill_null(0) if of.null_count else of) for each, of in own.items()}
+        columns = {statistic: known[key] for key, (output, statistic) in hidden if output == name}
+        return {
+            statistic: values.numbers(column.fill_null(0) if column.null_count else column)
+            for statistic, column in columns.items()
+        }
 
-    def _combined(self, error: Float64Array, asked: _Candidates) -> Float64Array:
-        """One error for the groups of each window: their mean (the paper's L1), or the largest."""
-        groups = asked.groups
+    def _combined(self, error: Float64Array, candidates: _Candidates) -> Float64Array:
+        """The combined error of each window's groups: their mean (the paper's L1), or the largest."""
+        groups = candidates.groups
         if self._policy.combine == "max":
             largest = np.zeros(len(groups))
-            np.maximum.at(largest, asked.window, error)
+            np.maximum.at(largest, candidates.window, error)
             return largest
-        return np.asarray(np.bincount(asked.window, weights=error) / groups)
+        return np.asarray(np.bincount(candidates.window, weights=error) / groups)
 
 
-def _sizes(held: WindowContents) -> pa.Array:
-    return pa.array(held.end - held.begin)
+def _sizes(contents: WindowContents) -> pa.Array:
+    return pa.array(contents.end - contents.begin)
 
 
 def _contents(answers: Answers, size: Int64Array) -> pause.WindowSizes:
@@ -299,7 +302,7 @@ def _contents(answers: Answers, size: Int64Array) -> pause.WindowSizes:
 
 
 def _numbered(answers: Answers) -> Int64Array:
-    """Which window over time each answer belongs to, from 0."""
+    """The number of the window over time of each answer, from 0."""
     order = np.lexsort((answers.window, answers.model))
     starts = run_starts(answers.model[order], answers.window[order])
     window = np.empty(len(order), dtype=np.int64)
@@ -307,21 +310,21 @@ def _numbered(answers: Answers) -> Int64Array:
     return window
 
 
-def _seen(drawn: WindowSamples, size: Int64Array, policy: Approximation) -> SampledWindows:
-    tuples, begin, end = drawn.tuples()
-    held = WindowContents(tuples, begin, end, one_per_key=True)
-    complete, largest = drawn.sizes >= size, None
-    if drawn.samples.distinct:
-        complete = drawn.sizes < drawn.most
-        share = (drawn.largest_priority().astype(np.float64) + 1) / 2.0**64
+def _sampled_windows(samples: WindowSamples, size: Int64Array, policy: Approximation) -> SampledWindows:
+    tuples, begin, end = samples.tuples()
+    contents = WindowContents(tuples, begin, end, one_per_key=True)
+    complete, largest = samples.sizes >= size, None
+    if samples.samples.distinct:
+        complete = samples.sizes < samples.most
+        share = (samples.largest_priority().astype(np.float64) + 1) / 2.0**64
         largest = np.where(complete, 1.0, np.minimum(share, 1 - 1e-16))
-    return SampledWindows(held, drawn.sizes, size, complete, policy.confidence, policy.error, largest)
+    return SampledWindows(contents, samples.sizes, size, complete, policy.confidence, policy.error, largest)
 
 
 def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:
-    """The estimates where they are good, and the exact answers, which are of the other windows only."""
+    """The good estimates, and the `exact` answers of all other windows."""
     if exact is None:
         return estimates
-    place = np.arange(len(good))
-    place[~good] = len(good) + np.arange(len(exact))
-    return pa.concat_arrays([estimates, exact]).take(pa.array(place))
+    positions = np.arange(len(good))
+    positions[~good] = len(good) + np.arange(len(exact))
+    return pa.concat_arrays([estimates, exact]).take(pa.array(positions))
