@@ -112,7 +112,7 @@ class DriftMeter:
         self.total += total
 
     def _count_pair(self, before: LastWindow, rows: Int64Array, rows_before: Int64Array) -> None:
-        """The usual case of a single window and the one right before it; `rows_before` are the rows of its groups there."""
+        """The usual case: a single window and the one right before it, with `rows_before` of the same groups."""
         common, total = count_true(rows_before), int(rows.sum() + before.rows.sum())
         self.common += common
         self.union += len(rows) + len(before.groups) - common

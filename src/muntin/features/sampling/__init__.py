@@ -1,1 +1,1 @@
-"""SPEAr's idea: mergeable samples of panes, what can be said from them, and how sure one can be of it."""
+"""Approximation (SPEAr, Katsipoulakis 2020): mergeable samples of panes, and answers from them with known errors."""

@@ -1,1 +1,1 @@
-"""Load shedding: which tuples to drop when there are too many, and what the rest says of all of them (CoD)."""
+"""Load shedding (CoD, Katsipoulakis 2018): which tuples are dropped, and how answers are scaled back to all tuples."""

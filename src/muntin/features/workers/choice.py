@@ -1,10 +1,10 @@
-"""Which worker model a query gets: figure 7 of the paper, with what the number of keys and their skew add to it.
+"""The choice of the worker model: figure 7 of the paper, extended by the number of keys and their skew.
 
     forward-context-aware windows            -> agnostic
     forward-context-free, incremental        -> active
     forward-context-free, non-incremental    -> agnostic, or active
 
-Where keys are many and alike, neither is needed: spreading keys copies nothing.
+With many keys of similar size neither is needed: spreading keys copies nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from muntin.features.workers.policy import Model, Parallel, Workers
 from muntin.windows import PaneWindow, Window
 
 KEYS_PER_WORKER = 4
-"""With fewer keys than this to each worker, some workers would get twice as much to do as others."""
+"""With fewer keys per worker, some workers would get twice the load of others."""
 TASKS_PER_WORKER = 2
-"""More tasks than cores: whoever is done takes the next one. As each has its price, not many more."""
+"""More tasks than cores, so that a free core takes the next one; few more, because every task has a cost."""
 
 
 def choose(
@@ -30,18 +30,18 @@ def choose(
     approximate: bool,
     cores: int,
 ) -> Workers:
-    """`incremental` if partial results answer every window; `approximate` if samples may."""
+    """`incremental`: partial results answer every window; `approximate`: samples may."""
     check(parallel, windows, approximate=approximate)
     model, why = _model(parallel, windows, keyed, incremental, approximate, parallel.workers or cores)
     count = parallel.workers or cores
     batch = parallel.batch or (_batch(windows) if incremental else 1)
-    # Fewer workers than cores are a wish for less: that many tasks, and no more.
+    # Fewer workers than cores are a request to use less: then there are no extra tasks.
     tasks = count if count < cores else count * TASKS_PER_WORKER
     return Workers(model, count, batch if model == "active" else 1, tasks, parallel.ordered, why)
 
 
 def check(parallel: Parallel, windows: Sequence[Window], *, approximate: bool) -> None:
-    """That a model which was asked for can do it."""
+    """Reject a model that cannot run these windows."""
     aware = _aware(windows)
     if parallel.model == "active" and aware is not None:
         raise MuntinError(
@@ -91,5 +91,5 @@ def _aware(windows: Sequence[Window]) -> Window | None:
 
 
 def _batch(windows: Sequence[Window]) -> int:
-    """As many windows in a row as overlap: then no more than twice the panes are sent, whatever the overlap."""
+    """As many consecutive windows as overlap: then at most twice the panes are sent, whatever the overlap."""
     return max((window.copies for window in windows if isinstance(window, PaneWindow)), default=1)

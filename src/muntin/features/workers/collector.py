@@ -1,6 +1,6 @@
 """The collector: the results of all workers in window order (algorithm 3 of the paper).
 
-Within a batch of Spark all results are there before the first is told, so that the priority queue is a sort.
+Within a Spark batch all results exist before the first is emitted, so the priority queue is a sort.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from muntin.engine.result_rows import bounds, models, tie_order
 
 
 def in_window_order(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """By the window's end, its start, its model and the key; what came too late, and has no window, comes first.
+    """The results sorted by the window's end, its start, its model and the key, after late rows, which have no window.
 
-    The rows that a function made of one window stay as they are.
+    Rows that a function returned for one window keep their order.
     """
-    held = []
+    result_batches = []
     for batch in batches:
         if batch.num_rows and batch.column("window").null_count:
             yield batch
         elif batch.num_rows:
-            held.append(batch)
-    if not held:
+            result_batches.append(batch)
+    if not result_batches:
         return
-    (batch,) = pa.Table.from_batches(held).combine_chunks().to_batches()
+    (batch,) = pa.Table.from_batches(result_batches).combine_chunks().to_batches()
     start, end = bounds(batch)
     ids = np.asarray(batch.column("window_id"))
     tie = tie_order([batch.column(key) for key in plan.keys], batch.num_rows)

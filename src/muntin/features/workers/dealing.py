@@ -1,8 +1,7 @@
-"""The active worker model: windows are dealt to workers, and every pane goes to those whose windows hold it.
+"""The active worker model: windows are dealt to workers, and every pane goes to those whose windows contain it.
 
-Window i belongs to worker i mod n; with batches of b consecutive windows, to worker ⌊i / b⌋ mod n. So each worker has a
-window model of its own, with the private slide n·slide of the paper, and for the rest of the system it is a query with
-these windows.
+Window i belongs to worker i mod n; with batches of b consecutive windows, to worker ⌊i / b⌋ mod n. So each worker has
+its own window model, with the private slide n·slide of the paper. To all other parts it is a query with these windows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from muntin.windows.model import ForwardContext, Ids, Parameters
 
 @dataclass(frozen=True)
 class Deal:
-    """The windows of one worker: ⌊id / batch⌋ mod workers is its number. Its own ids leave out all others."""
+    """The windows of one worker, those with ⌊id / batch⌋ mod workers = worker. Its own ids number only these."""
 
     worker: int
     workers: int
@@ -34,31 +33,31 @@ class Deal:
         return np.asarray(ids // self.batch % self.workers == self.worker)
 
     def owns_session(self, starts: Int64Array) -> BoolArray:
-        """Sessions have no number: of the times at which they start, which are round, the bits are mixed first."""
+        """Sessions have no number, so their start times decide. These are often round, so their bits are mixed."""
         mixed = (starts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
         return np.asarray(mixed % np.uint64(self.workers) == self.worker)
 
-    def shared(self, own: Ids) -> Ids:
-        """The id that everyone knows, for an id of the worker's own."""
-        return (own // self.batch * self.workers + self.worker) * self.batch + own % self.batch
+    def shared(self, own_id: Ids) -> Ids:
+        """The public id of a window, from the worker's own id."""
+        return (own_id // self.batch * self.workers + self.worker) * self.batch + own_id % self.batch
 
     def from_(self, ids: Ids) -> Ids:
         """The first own id that is not before an id."""
         return self.until(ids - 1) + 1
 
     def until(self, ids: Ids) -> Ids:
-        """The last own id that is not behind an id."""
+        """The last own id that is not after an id."""
         block, within = ids // self.batch, ids % self.batch
-        turn, whose = block // self.workers, block % self.workers
-        # In its own block, up to the id itself; behind it all of the block, before it nothing yet.
-        mine, over = whose == self.worker, whose > self.worker
-        reached: Ids = within * mine + (self.batch - 1) * over - (whose < self.worker)
+        turn, owner = block // self.workers, block % self.workers
+        # In its own block up to the id itself; after its block all of it, before its block none.
+        is_own, is_after = owner == self.worker, owner > self.worker
+        reached: Ids = within * is_own + (self.batch - 1) * is_after - (owner < self.worker)
         return turn * self.batch + reached
 
 
 @dataclass(frozen=True, repr=False)
 class DealtWindow(PaneWindow):
-    """The windows of a model that one worker has, with ids of their own."""
+    """The windows of a model that belong to one worker, with their own ids."""
 
     window: PaneWindow
     deal: Deal
@@ -135,28 +134,28 @@ class Dealing:
         return not all(isinstance(window, PaneWindow) for window in self.windows)
 
     def of_panes(self, worker: int, times: Int64Array) -> BoolArray:
-        """The mapping: whether some window of a worker holds the panes, or tuples, at these times."""
-        held = np.zeros(len(times), dtype=bool)
+        """The mapping: whether a window of the worker contains the panes, or tuples, at these times."""
+        mask = np.zeros(len(times), dtype=bool)
         for window in self._dealt[worker]:
-            held |= window.first_containing(times) <= window.last_containing(times)
-        return held
+            mask |= window.first_containing(times) <= window.last_containing(times)
+        return mask
 
     def of_tuples(self, worker: int, times: Int64Array) -> BoolArray:
-        """The same of tuples; those that are to be numbered, or to make a session, may be in any worker's windows."""
+        """The same for tuples; if windows number tuples or form sessions, any worker may need any tuple."""
         return np.ones(len(times), dtype=bool) if self._numbers_tuples else self.of_panes(worker, times)
 
     def is_first(self, worker: int, times: Int64Array, tuples: bool) -> BoolArray:
-        """Whether no worker before this one has the panes or tuples at these times: so each is counted once."""
+        """Whether the worker is the first one with the panes or tuples at these times, so that each is counted once."""
         having = self.of_tuples if tuples else self.of_panes
-        before = np.zeros(len(times), dtype=bool)
+        taken = np.zeros(len(times), dtype=bool)
         for other in range(worker):
-            before |= having(other, times)
-        return having(worker, times) & ~before
+            taken |= having(other, times)
+        return having(worker, times) & ~taken
 
 
 @dataclass(frozen=True)
 class Worker:
-    """Which of the workers a plan is for."""
+    """The worker that a plan is for."""
 
     number: int
     dealing: Dealing
@@ -166,12 +165,12 @@ class Worker:
         return self.dealing.deal(self.number)
 
     def counts(self, times: Int64Array, tuples: bool) -> BoolArray:
-        """Of which panes or tuples this worker says what became of them."""
+        """Which panes or tuples this worker counts."""
         return self.dealing.is_first(self.number, times, tuples)
 
 
 def dealt_operators(operators: Sequence[WindowOperator], deal: Deal) -> tuple[WindowOperator, ...]:
-    """The operators as one worker has them: with its own windows, or its share of those without a number."""
+    """The operators of one worker: with its own windows, or with its share of windows without numbers."""
     return tuple(
         replace(operator, windows=tuple((index, _dealt(window, deal)) for index, window in operator.windows))
         if isinstance(operator, TimeOperator)
@@ -185,7 +184,7 @@ def _dealt(window: Window, deal: Deal) -> Window:
 
 
 def deal_out(dealing: Dealing, layout: Layout, table: PaneTable) -> dict[int, PaneTable]:
-    """What each worker gets of a table of the map stage: every pane that one of its windows holds, and no other."""
+    """The share of each worker in a table of the map stage: exactly the panes that its windows contain."""
     shares = {}
     for worker in range(dealing.workers):
         kept = [dealing.of_panes(worker, leaves.time) for leaves in table.leaves]
@@ -197,10 +196,10 @@ def deal_out(dealing: Dealing, layout: Layout, table: PaneTable) -> dict[int, Pa
 
 
 def in_private_panes(operator: TimeOperator, table: PaneTable) -> PaneTable:
-    """What a worker received, with its panes joined to those of the worker: the widest that its windows are made of."""
+    """The received table, with panes merged into the worker's private panes, the widest that divide its windows."""
     leaves = list(table.leaves)
     for index, leaf_set in enumerate(operator.leaf_sets, operator.first_set):
         if not leaf_set.per_tuple and len(leaves[index]):
-            each = leaves[index]
-            leaves[index] = arranged(leaf_set, Leaves(each.key, operator.grid.starts(each.time), each.state))
+            panes = leaves[index]
+            leaves[index] = arranged(leaf_set, Leaves(panes.key, operator.grid.starts(panes.time), panes.state))
     return replace(table, leaves=tuple(leaves))

@@ -1,4 +1,4 @@
-"""Worker models as features: windows are dealt to active workers, or handed out as jobs by agnostic ones."""
+"""Worker models as features: windows are dealt to active workers, or handed out as jobs in the agnostic model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from muntin.panes.watermarks import Watermarks
 
 
 def with_workers(draft: Draft, workers: Workers) -> Draft:
-    """The draft with the worker model; keyed workers are what a query has without any."""
+    """The draft with the worker model; the keyed model needs no feature."""
     if workers.ordered:
         draft = draft.with_feature(Ordered())
     if workers.model == "active":
@@ -37,7 +37,7 @@ def with_workers(draft: Draft, workers: Workers) -> Draft:
 
 @dataclass(frozen=True)
 class Ordered(Feature):
-    """Results of a batch are put in one order."""
+    """The results of a batch are sorted."""
 
     name = "ordered"
     order = WORKERS + 1
@@ -48,7 +48,7 @@ class Ordered(Feature):
 
 @dataclass(frozen=True)
 class AgnosticWorkers(Feature):
-    """Shards hand out their closed windows as jobs, and answer none themselves."""
+    """Shards hand out their closed windows as jobs and answer none themselves."""
 
     tasks: int
     name = "agnostic"
@@ -83,11 +83,11 @@ class Emitter(ShardFeature):
 
 @dataclass(frozen=True)
 class ActiveWorkers(Feature):
-    """Every shard is a worker with windows of its own."""
+    """Every shard is a worker with its own windows."""
 
     dealing: Dealing
     worker: Worker | None = None
-    """Which of the workers this is, once a shard has its plan."""
+    """The worker, once a shard has its plan."""
     name = "active"
     order = WORKERS
 
@@ -96,7 +96,7 @@ class ActiveWorkers(Feature):
 
     def of_shard(self, plan: Plan, index: int) -> Plan:
         worker = Worker(index, self.dealing)
-        features = tuple(replace(self, worker=worker) if each is self else each for each in plan.features)
+        features = tuple(replace(self, worker=worker) if feature is self else feature for feature in plan.features)
         return replace(plan, operators=dealt_operators(plan.operators, worker.deal), features=features)
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature | None:
@@ -107,7 +107,7 @@ class ActiveWorkers(Feature):
 
 
 class DealtRows(RowFeature):
-    """Panes go to the workers whose windows hold them."""
+    """Panes go to the workers whose windows contain them."""
 
     def __init__(self, dealing: Dealing, layout: Layout) -> None:
         self._dealing = dealing
@@ -118,7 +118,7 @@ class DealtRows(RowFeature):
 
 
 class ActiveShard(ShardFeature):
-    """One worker in one batch. Several workers get the same panes, and one of those counts them."""
+    """One worker in one batch. Several workers may get the same pane; one of them counts it."""
 
     def __init__(self, plan: Plan, worker: Worker) -> None:
         self._plan = plan

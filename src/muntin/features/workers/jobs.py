@@ -1,8 +1,8 @@
 """The agnostic worker model: the window stage is the emitter, and hands out window jobs.
 
-The emitter owns the chunk buffer and knows which windows are complete. A job is a run of consecutive windows with what
-they need of it, once, however many of them overlap; whoever gets a job knows nothing of windows that slide. What a job
-holds is a copy, so that the emitter may drop or compress a chunk while others still read it.
+The emitter owns the chunk buffer and knows which windows are complete. A job is a run of consecutive windows with the
+leaves and tuples that they need, each once, however many windows overlap. A worker knows nothing of sliding. The data
+of a job are a copy, so the emitter may drop or compress a chunk while workers still read it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _OPERATOR = b"muntin.operator"
 
 @dataclass(frozen=True)
 class Job:
-    """Windows of one operator, the leaves and the tuples that answer them, and no others."""
+    """Windows of one operator, with exactly the leaves and tuples that answer them."""
 
     operator: int
     closing: Closing
     table: PaneTable
     turn: int = 0
-    """When it is begun, among the jobs of a batch: the costliest first, so that what is left at the end is little."""
+    """Its rank among the jobs of a batch: the costliest start first, so that the last ones are short."""
 
     def __len__(self) -> int:
         return len(self.closing.answers.key)
@@ -64,12 +64,12 @@ class Job:
             name: (columns.pop(f"{name}_begin"), columns.pop(f"{name}_end")) if f"{name}_begin" in columns else None
             for name in ("leaves", "tuples")
         }
-        found = Answers(**columns, tuples=pairs["tuples"])
-        return cls(int(answers.schema.metadata[_OPERATOR]), Closing(found, pairs["leaves"]), read_table(layout, table))
+        ranges = Answers(**columns, tuples=pairs["tuples"])
+        return cls(int(answers.schema.metadata[_OPERATOR]), Closing(ranges, pairs["leaves"]), read_table(layout, table))
 
 
 def _aligned(body: memoryview) -> memoryview:
-    """A copy that begins where numbers may: what comes out of a shuffle begins anywhere, and reads slowly for that."""
+    """An aligned copy: the bytes of a shuffle start at any address, and unaligned numbers are slow to read."""
     return np.frombuffer(body, dtype=np.uint8).copy().data
 
 
@@ -83,7 +83,7 @@ def _columns(closing: Closing) -> Iterator[tuple[str, Int64Array | None]]:
 
 
 def window_jobs(batch: ShardBatch, tasks: int) -> Iterator[Job]:
-    """The emitter: all windows that close with this batch, as jobs of about the same cost."""
+    """The emitter: all windows that close with this batch, as jobs of similar cost."""
     plan, jobs = batch.plan, 0
     if batch.ingested is None:
         return
@@ -94,78 +94,78 @@ def window_jobs(batch: ShardBatch, tasks: int) -> Iterator[Job]:
         for closing in operator.reader(table).closing(after, until, plan.keeps_tuples):
             for part in _parts(operator, table, closing, batch.tuples if plan.keeps_tuples else None):
                 runs = list(part.runs(tasks))
-                yield from (Job(number, *part.job(plan.layout, chosen), jobs + turn) for chosen, turn in runs)
+                yield from (Job(number, *part.job(plan.layout, positions), jobs + turn) for positions, turn in runs)
                 jobs += len(runs)
 
 
 def _parts(
     operator: WindowOperator, table: PaneTable, closing: Closing, tuples: ShardTuples | None
 ) -> Iterator[_Windows]:
-    """The windows with their tuples, if they need any: as many at a time as memory allows."""
+    """The windows with the tuples that they need, in parts that fit in memory."""
     if not len(closing.answers.key):
         return
     if tuples is None:
         yield _Windows(operator, table, closing, None)
         return
     for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.held.tuples)):
-        # Windows of all models over the same tuples: so they stay in one order.
-        answers, held = zip(*((part.answers, part.held) for part in parts), strict=True)
-        begin, end = (np.concatenate([getattr(each, edge) for each in held]) for edge in ("begin", "end"))
+        # Windows of all models over the same tuples are combined, so that they stay in one order.
+        answers, contents = zip(*((part.answers, part.held) for part in parts), strict=True)
+        begin, end = (np.concatenate([getattr(windows, edge) for windows in contents]) for edge in ("begin", "end"))
         yield _Windows(
-            operator, table, closing.take(np.concatenate(answers)), WindowContents(held[0].tuples, begin, end)
+            operator, table, closing.take(np.concatenate(answers)), WindowContents(contents[0].tuples, begin, end)
         )
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows that close, of one operator, and their tuples."""
+    """Closing windows of one operator, and their tuples."""
 
     operator: WindowOperator
     table: PaneTable
     closing: Closing
-    held: WindowContents | None
+    contents: WindowContents | None
 
     def runs(self, tasks: int) -> Iterator[tuple[Int64Array, int]]:
-        """Consecutive windows, in as many runs of about the same cost as there are tasks, and the turn of each."""
+        """Runs of consecutive windows with similar costs, at most one per task, and the turn of each run."""
         answers = self.closing.answers
         order = np.lexsort((answers.key, answers.start, answers.end))
-        cost = np.ones(len(order)) if self.held is None else 1.0 + (self.held.end - self.held.begin)[order]
-        until = np.cumsum(cost)
-        # A window goes where its middle is, so that one which is larger than a share has few others with it.
-        starts = run_starts((until - cost / 2) * min(tasks, len(order)) // until[-1])
+        cost = np.ones(len(order)) if self.contents is None else 1.0 + (self.contents.end - self.contents.begin)[order]
+        cost_until = np.cumsum(cost)
+        # A window belongs to the run that contains its middle, so that a very large one shares its run with few others.
+        starts = run_starts((cost_until - cost / 2) * min(tasks, len(order)) // cost_until[-1])
         turns = np.argsort(np.argsort(-np.add.reduceat(cost, starts), kind="stable"))
         yield from zip(np.split(order, starts[1:]), turns.tolist(), strict=True)
 
-    def job(self, layout: Layout, chosen: Int64Array) -> tuple[Closing, PaneTable]:
-        """Some of the windows and what they need, with codes of keys and places of their own."""
-        closing = self.closing.take(chosen)
+    def job(self, layout: Layout, positions: Int64Array) -> tuple[Closing, PaneTable]:
+        """The windows at these positions and their data, with renumbered keys and ranges."""
+        closing = self.closing.take(positions)
         keys, key = np.unique(closing.answers.key, return_inverse=True)
         leaves = [leaf_set.empty() for leaf_set in layout.leaf_sets]
-        of_leaves = None
+        leaf_ranges = None
         if any(output.bound.holistic is None for output in self.operator.outputs):
-            for place, (begin, end) in enumerate(self.operator.leaf_ranges(self.table, closing)):
+            for index, (begin, end) in enumerate(self.operator.leaf_ranges(self.table, closing)):
                 hull = _Hull(key, len(keys), begin, end)
-                of_leaves = hull.moved(begin, end)
-                own = self.operator.own(self.table)[place].take(hull.places)
-                leaves[self.operator.first_set + place] = Leaves(hull.key, own.time, own.state)
-        tuples, of_tuples = layout.no_tuples(), None
-        if self.held is not None:
-            begin, end = self.held.begin[chosen], self.held.end[chosen]
+                leaf_ranges = hull.moved(begin, end)
+                own_leaves = self.operator.own(self.table)[index].take(hull.places)
+                leaves[self.operator.first_set + index] = Leaves(hull.key, own_leaves.time, own_leaves.state)
+        tuples, tuple_ranges = layout.no_tuples(), None
+        if self.contents is not None:
+            begin, end = self.contents.begin[positions], self.contents.end[positions]
             hull = _Hull(key, len(keys), begin, end)
-            of_tuples = hull.moved(begin, end)
-            tuples = replace(_taken(self.held.tuples, hull), key=hull.key)
-        answers = replace(closing.answers, key=key, from_end=None, tuples=of_tuples)
+            tuple_ranges = hull.moved(begin, end)
+            tuples = replace(_tuples_of(self.contents.tuples, hull), key=hull.key)
+        answers = replace(closing.answers, key=key, from_end=None, tuples=tuple_ranges)
         table = PaneTable(self.table.keys.take(pa.array(keys)), tuple(leaves), self.table.dictionaries, tuples)
-        empty = np.zeros(len(chosen), dtype=np.int64)
-        places = None if closing.leaves is None else of_leaves or (empty, empty)
+        empty = np.zeros(len(positions), dtype=np.int64)
+        places = None if closing.leaves is None else leaf_ranges or (empty, empty)
         return Closing(answers, places), table
 
 
 class _Hull:
-    """Of each key everything from the begin of its first window to the end of its last one."""
+    """For each key, everything from the begin of its first window to the end of its last one."""
 
     def __init__(self, key: Int64Array, keys: int, begin: Int64Array, end: Int64Array) -> None:
-        # A window without any is no reason to take what is before it.
+        # Empty windows do not extend the hull.
         filled = begin < end
         first, last = np.full(keys, np.iinfo(np.int64).max), np.zeros(keys, dtype=np.int64)
         np.minimum.at(first, key[filled], begin[filled])
@@ -176,20 +176,20 @@ class _Hull:
         self.places, self.key = expand(first, lengths)
 
     def moved(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Where the windows begin and end now."""
+        """The ranges of the windows inside the hull."""
         return np.where(self._filled, begin + self._shift, 0), np.where(self._filled, end + self._shift, 0)
 
 
-def _taken(tuples: Tuples, hull: _Hull) -> Tuples:
+def _tuples_of(tuples: Tuples, hull: _Hull) -> Tuples:
     places = hull.places
-    if len(places) and places[-1] - places[0] + 1 == len(places):  # of one key, or of neighbours: nothing is copied
+    if len(places) and places[-1] - places[0] + 1 == len(places):  # contiguous: a slice, without a copy
         within = slice(int(places[0]), int(places[-1]) + 1)
         return Tuples(tuples.key[within], tuples.time[within], tuples.columns.slice(within.start, len(places)))
     return tuples.take(places)
 
 
 class JobTuples(ShardTuples):
-    """The tuples of a job, which are in order and know their windows."""
+    """The tuples of a job, already in order, with the ranges of their windows."""
 
     def __init__(self, plan: Plan, table: PaneTable) -> None:
         super().__init__(plan.schema, plan.layout, plan.operators, table, table.tuples, finalized=0)
@@ -203,13 +203,13 @@ class JobTuples(ShardTuples):
 
 
 def done(plan: Plan, packed: bytes) -> Iterator[pa.RecordBatch]:
-    """The worker: the results of a job, in window order."""
+    """The worker: computes the results of a job, in window order."""
     job = Job.unpack(plan.layout, packed)
-    features = [part for each in reversed(plan.features) if (part := each.on_job(plan)) is not None]
+    features = [shard_feature for item in reversed(plan.features) if (shard_feature := item.on_job(plan)) is not None]
     emitted: Iterator[Emitted] = _results(plan, job, features)
     for feature in features:
         emitted = feature.emit(emitted, None)
-    yield from (each.rows for each in emitted if isinstance(each, Results))
+    yield from (item.rows for item in emitted if isinstance(item, Results))
 
 
 def _results(plan: Plan, job: Job, features: Sequence[ShardFeature]) -> Iterator[Emitted]:
@@ -220,9 +220,9 @@ def _results(plan: Plan, job: Job, features: Sequence[ShardFeature]) -> Iterator
 
 
 def computed(plan: Plan, emitted: Iterable[Emitted]) -> Iterator[pa.RecordBatch]:
-    """Results, those of jobs among them, where there is nobody to hand them to."""
-    for each in emitted:
-        if isinstance(each, Results):
-            yield each.rows
+    """All results; jobs are computed here, where there are no workers to hand them to."""
+    for item in emitted:
+        if isinstance(item, Results):
+            yield item.rows
         else:
-            yield from done(plan, each.pack())
+            yield from done(plan, item.pack())

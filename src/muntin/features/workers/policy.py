@@ -1,4 +1,4 @@
-"""What a user says about workers, and what the query will do."""
+"""The user's request for workers, and the resolved worker model."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Model = Literal["keyed", "active", "agnostic"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
 
 MOST = (1 << 31) - 1
-"""Of workers, windows of a batch, and keys."""
+"""The largest number of workers, of windows in a batch, and of keys."""
 
 
 @dataclass(frozen=True)
 class Parallel(Option):
-    """`.parallel(...)`, checked."""
+    """The validated arguments of `.parallel(...)`."""
 
     name = "parallel"
     order = WORKERS
 
     model: Wish
     workers: int | None
-    """None: as many as the session has shuffle partitions."""
+    """None: the number of the session's shuffle partitions."""
     batch: int | None
-    """None: chosen by itself."""
+    """None: chosen automatically."""
     ordered: bool
     keys: int | None
     skewed: bool
@@ -79,20 +79,20 @@ class Parallel(Option):
 
 @dataclass(frozen=True)
 class Workers(Option):
-    """How a query is spread."""
+    """The worker model of a query."""
 
     name = "parallel"
     order = WORKERS
 
     model: Model = "keyed"
     count: int | None = None
-    """How many workers, where that is known: a plan that is only looked at knows no session."""
+    """The number of workers; None in a plan without a session."""
     batch: int = 1
-    """Active: how many consecutive windows a worker gets before it is the next one's turn."""
+    """Active: the number of consecutive windows that a worker gets in turn."""
     tasks: int = 1
-    """Agnostic: how many tasks the window jobs are spread over."""
+    """Agnostic: the number of tasks for window jobs."""
     ordered: bool = False
-    """Whether the results of a batch are put in one order."""
+    """Whether the results of a batch are sorted."""
     why: str = ""
 
     def partitions(self, streaming: bool, of_session: int) -> tuple[int, int] | None:
@@ -100,8 +100,8 @@ class Workers(Option):
             return None
         if not streaming:
             return self.count, self.count
-        # A stream has the partitions of its state. Emitters are as many as shards ever are: it is the tasks behind
-        # them that are counted.
+        # The partitions of a stream are those of its state. In the agnostic model `count` limits the tasks, not the
+        # emitters, of which there is one per shard.
         return of_session, of_session if self.model == "agnostic" else self.count
 
     def plan(self, draft: Draft) -> Draft:
@@ -130,4 +130,4 @@ class Workers(Option):
 
 
 KEYED = Workers()
-"""What there is without `.parallel(...)`."""
+"""The model without `.parallel(...)`."""
