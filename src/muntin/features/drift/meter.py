@@ -95,8 +95,8 @@ class DriftMeter:
         if not is_sorted(window, code):
             order = stable_order(code, window)
             window, code, rows = window[order], code[order], rows[order]
-        # A window is the later one of the pair that it closes, and the earlier one of the next.
-        later, earlier = window > first, window < last
+        # Every window except the ends is in two pairs: the second of one, and the first of the next.
+        second_of_pair, first_of_pair = window > first, window < last
         # Renumbered so that consecutive windows stay consecutive, and others stay apart.
         number = np.append(0, np.cumsum(np.minimum(np.diff(window), 2)))
         place = number * len(hashes) + code
@@ -105,9 +105,9 @@ class DriftMeter:
         in_both = place[match] == in_window_before
         shared = int(np.minimum(rows, rows[match])[in_both].sum())
         common = int(in_both.sum())
-        total = int(rows[later].sum() + rows[earlier].sum()) + gone_rows
+        total = int(rows[second_of_pair].sum() + rows[first_of_pair].sum()) + gone_rows
         self.common += common
-        self.union += int(later.sum() + earlier.sum()) + gone_groups - common
+        self.union += int(second_of_pair.sum() + first_of_pair.sum()) + gone_groups - common
         self.apart += total - 2 * shared
         self.total += total
 

@@ -1,4 +1,4 @@
-"""Ranking as a feature: every shard cuts its results to its best groups, and one task ranks those of all shards."""
+"""Ranking as a feature: every shard keeps its best groups, and one task ranks those of all shards."""
 
 from __future__ import annotations
 

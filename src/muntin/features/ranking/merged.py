@@ -31,8 +31,8 @@ def ranked_schema(plan: Plan) -> pa.Schema:
         if field.name == "quality":
             field = pa.field("quality", pa.struct([*field.type, *(pa.field(name, pa.int32()) for name in _PLACES)]))
         fields.append(field)
-    behind = max(plan.result_schema.get_field_index(output.name) for output in plan.outputs) + 1
-    return pa.schema([*fields[:behind], pa.field("rank", pa.int32()), *fields[behind:]])
+    after_outputs = max(plan.result_schema.get_field_index(output.name) for output in plan.outputs) + 1
+    return pa.schema([*fields[:after_outputs], pa.field("rank", pa.int32()), *fields[after_outputs:]])
 
 
 def merged(plan: Plan, top: Top, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -99,7 +99,7 @@ class SampledShard(ShardFeature):
                 self._store.ingest(fresh, finalized, batch.header.totals.get("rows", 0), self._is_paused)
 
     def _restored(self, batch: ShardBatch) -> ShardSamples:
-        """The samples of the batch before."""
+        """The samples of the last batch."""
         samples: ShardSamples | None = batch.notes.get("samples")
         if samples is None and self._stored is not None:
             samples = batch.values.read(*self._stored, partial(unpack_samples, self._plan, self._sampling))

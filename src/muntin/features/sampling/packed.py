@@ -41,5 +41,5 @@ def unpack_samples(plan: Plan, sampling: SamplingPlan, sealed: bytes) -> ShardSa
         schema = spec.schema(plan.layout.tuples)
         columns = pa.RecordBatch.from_arrays(tuples.columns[3:], schema=schema)
         sample_cuts = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
-        sets.append(Samples(key, position, priority, columns, sample_cuts, distinct=spec.of is not None))
+        sets.append(Samples(key, position, priority, columns, sample_cuts, distinct=spec.distinct is not None))
     return ShardSamples(keys, tuple(sets))

@@ -31,7 +31,7 @@ class SampleSpec:
     """The specification of a sample: of tuples with these columns, or of the distinct values of a column."""
 
     columns: tuple[str, ...]
-    of: DistinctEstimator | None = None
+    distinct: DistinctEstimator | None = None
     """The estimator whose distinct values are sampled."""
 
     def schema(self, tuples: pa.Schema | None) -> pa.Schema:
@@ -39,7 +39,7 @@ class SampleSpec:
         return pa.schema([] if tuples is None else [tuples.field(name) for name in self.columns])
 
     def empty(self, tuples: pa.Schema | None) -> Samples:
-        return Samples.none(self.schema(tuples), distinct=self.of is not None)
+        return Samples.none(self.schema(tuples), distinct=self.distinct is not None)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SamplingPlan:
         return next(
             i
             for i, spec in enumerate(self.specs)
-            if spec.of is estimator or (spec.of is None and not estimator.distinct)
+            if spec.distinct is estimator or (spec.distinct is None and not estimator.distinct)
         )
 
 
@@ -155,7 +155,7 @@ def _groups_of_shard(
         return None
     if not keys:
         raise MuntinError("groups is given, but the query has no groups; name the key with by=, or leave groups out.")
-    rows = [each if len(keys) > 1 else (each,) for each in policy.groups]
+    rows = [group if len(keys) > 1 else (group,) for group in policy.groups]
     columns = []
     for place, key in enumerate(keys):
         try:
@@ -165,9 +165,9 @@ def _groups_of_shard(
                 f"groups does not fit the key {shown(key)!r} ({spark_name(types[key])}): {error}. Give one value "
                 "per key column."
             ) from error
-    columns = [key_codes.normalised(each) for each in columns]
+    columns = [key_codes.normalised(column) for column in columns]
     _, first = key_codes.encode(columns, len(rows))
-    distinct_columns = [each.take(pa.array(first)) for each in columns]
+    distinct_columns = [column.take(pa.array(first)) for column in columns]
     shard = key_codes.hashes(distinct_columns, len(first)) % np.uint64(shards)
     counts = np.bincount(shard.astype(np.int64), minlength=shards)
-    return tuple(int(each) for each in counts)
+    return tuple(counts.tolist())

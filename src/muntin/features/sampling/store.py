@@ -148,12 +148,12 @@ class SampleStore:
             for index, spec in enumerate(self._sampling.specs):
                 place = self._place(operator, index)
                 kept = self.sizes(operator, index)
-                if spec.of is None:
+                if spec.distinct is None:
                     new = Samples(
                         tuples.key, position, priority, tuples.columns.select(list(spec.columns)), Cuts.none()
                     )
                 else:
-                    new = _distinct(tuples, position, spec.of.holistic, self._sampling.policy.seed)
+                    new = _distinct(tuples, position, spec.distinct.holistic, self._sampling.policy.seed)
                 samples = self._samples[place]
                 if self._has_panes(operator):
                     new, cuts = self._first_choice(operator, new, kept, samples.cuts)
@@ -328,7 +328,7 @@ class SampleStore:
         sample_spec = self._sampling.specs[spec]
         needed = np.ones(count, dtype=np.int64)
         for name, estimator in self._sampling.estimators.items():
-            if sample_spec.of is estimator or (sample_spec.of is None and not estimator.distinct):
+            if sample_spec.distinct is estimator or (sample_spec.distinct is None and not estimator.distinct):
                 known = {statistic: values for (output, statistic), values in statistics.items() if output == name}
                 needed = np.maximum(needed, estimator.needed(self._sampling.policy, size, known))
         return rounded_down(np.minimum(needed, 1 << 40) * 5 // 4 + 1)

@@ -108,17 +108,17 @@ class Correction(Partial):
             return Corrected(runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
 
 
-def partials(weighed: Weighed, own: Sequence[Partial] = ()) -> tuple[Partial, ...]:
+def partials(weighed: Weighed, aggregate_partials: Sequence[Partial] = ()) -> tuple[Partial, ...]:
     """The partials from which totals are estimated: the correction, and what it corrects.
 
-    `own` are the partials of the aggregate; if it is a sum, the first of them is the sum. An aggregate that needs only
-    the count passes none.
+    `aggregate_partials` are those of the aggregate itself; if it is a sum, the first of them is the sum. An aggregate
+    that needs only the count passes none.
     """
     where, column = weighed.where, weighed.column
     corrected: list[Partial] = [Correction(where, column), Count(where, column)]
-    if own and column is not None:
-        is_sum = type(own[0]) in (FloatSum, IntegerSum)  # decimals have other units
-        corrected.append(own[0] if is_sum else FloatSum(where, column))
+    if aggregate_partials and column is not None:
+        is_sum = type(aggregate_partials[0]) in (FloatSum, IntegerSum)  # decimals have other units
+        corrected.append(aggregate_partials[0] if is_sum else FloatSum(where, column))
     return tuple(corrected)
 
 

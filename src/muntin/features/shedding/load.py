@@ -97,10 +97,10 @@ class HostLoad:
         for number in range(max(self._batch - LOOK_BACK, 0), self._batch):
             started, done = started_batch(self._read("start", number)), done_tasks(self._read("done", number))
             if started is not None and done:
-                finished = max(task.at for task in done) - (STARTING if started.is_first else 0.0)
+                finished = max(task.time for task in done) - (STARTING if started.is_first else 0.0)
                 latest = max((task.latest for task in done if task.latest is not None), default=None)
                 rows = sum(task.rows for task in done)
-                history[number] = Batch(started.at, max(started.at, finished), latest, started.rate, rows)
+                history[number] = Batch(started.time, max(started.time, finished), latest, started.rate, rows)
         return history
 
     def _forget(self) -> list[str]:

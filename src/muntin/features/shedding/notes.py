@@ -20,7 +20,7 @@ _MOST_ROWS = 1 << 63
 class Started:
     """The start of a batch."""
 
-    at: float
+    time: float
     rate: float
     is_first: bool
 
@@ -29,7 +29,7 @@ class Started:
 class Done:
     """The end of a task of a batch."""
 
-    at: float
+    time: float
     latest: float | None
     rows: int
 

@@ -42,11 +42,11 @@ class Scaled:
         """Whether no estimate is needed, as for the number of tuples: groups are counted before they are shed."""
         return self.kind == "count" and self.counted and self.partners is None
 
-    def partials(self, is_uniform: bool, own: Sequence[Partial]) -> tuple[Partial, ...]:
-        """The partials from which it is estimated; `own` are those of the aggregate itself."""
+    def partials(self, is_uniform: bool, aggregate_partials: Sequence[Partial]) -> tuple[Partial, ...]:
+        """The partials from which it is estimated; `aggregate_partials` are those of the aggregate itself."""
         assert self.weighed is not None
         if self._is_corrected(is_uniform):
-            return corrections.partials(self.weighed, () if self.kind == "count" else own)
+            return corrections.partials(self.weighed, () if self.kind == "count" else aggregate_partials)
         return (self.weighed,)
 
     def estimates(self, states: Sequence[State], is_uniform: bool) -> Estimates:

@@ -25,7 +25,7 @@ DIGIT_BITS = 16
 
 def random_numbers(seed: int, *salt: int) -> np.random.Generator:
     """Random numbers that are the same at every replay: they depend on the seed and on what identifies the tuples."""
-    return np.random.default_rng([each % (1 << 64) for each in (seed, *salt)])
+    return np.random.default_rng([number % (1 << 64) for number in (seed, *salt)])
 
 
 def kept_share(rate: float) -> Fraction:

@@ -25,7 +25,7 @@ Estimates: TypeAlias = Mapping[str, Float64Array]
 class Moments(NamedTuple):
     """The fields of `Weighed`, over the tuples that count."""
 
-    count: Float64Array  # type: ignore[assignment]  # nobody counts occurrences in a state
+    count: Float64Array  # type: ignore[assignment]  # hides tuple.count
     mean: Float64Array
     squares: Float64Array
     """The sum of the squared distances from the mean."""
@@ -66,7 +66,7 @@ def _square_moments(state: State) -> SquareMoments:
 
 @dataclass(frozen=True)
 class Kept(Partial):
-    """How many tuples were kept."""
+    """The number of kept tuples."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -88,7 +88,7 @@ class Kept(Partial):
 
 @dataclass(frozen=True)
 class Weighed(Partial):
-    """Estimates of how many tuples count, of the mean of a column over them, and of its squared deviations."""
+    """Estimates of the number of tuples that count, the mean of a column over them, and its squared deviations."""
 
     column: str | None
 

@@ -147,10 +147,10 @@ class Dealing:
     def is_first(self, worker: int, times: Int64Array, tuples: bool) -> BoolArray:
         """Whether the worker is the first one with the panes or tuples at these times, so that each is counted once."""
         having = self.of_tuples if tuples else self.of_panes
-        taken = np.zeros(len(times), dtype=bool)
+        earlier = np.zeros(len(times), dtype=bool)
         for other in range(worker):
-            taken |= having(other, times)
-        return having(worker, times) & ~taken
+            earlier |= having(other, times)
+        return having(worker, times) & ~earlier
 
 
 @dataclass(frozen=True)
