@@ -14,10 +14,11 @@ from examples.feature_checksum import Checksum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin import MuntinError
+from muntin import MuntinError, StateError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.features.shedding.policy import Shedding
+from muntin.features.workers.policy import Workers
 from muntin.panes.keys import hashes
 from tests import naive, strategies
 from tests.builders import CASES, TYPES, Case, Step, Stream, aggregations, answer, bind, check, make_plan, row, sliding
@@ -185,3 +186,20 @@ def test_the_aggregate_of_the_page_is_naive() -> None:
         assert len(next(answer(shed, [rows]))) == len(found)
     with pytest.raises(MuntinError, match="mean_square needs a number, and 'w' is none"):
         bind(aggregate(None, "w"))
+
+
+def test_other_columns_are_another_query() -> None:
+    window = sliding(10, 10)
+    stream = Stream(make_plan([window], streaming=True, options=[of(["x"])]))
+    stream.batch([row(1)], 0)
+    stream.plan = make_plan([window], streaming=True, options=[of(["n"])])
+    with pytest.raises(StateError, match=re.escape("Checksum(('x',))")):
+        stream.batch([row(2)], 0)
+
+
+def test_jobs_are_counted() -> None:
+    options = [of(["x"]), Workers("agnostic", 2, tasks=4)]
+    stream = Stream(make_plan([sliding(10, 5)], streaming=True, options=options))
+    shares, _ = stream.batch([row(t) for t in range(1, 40)], 100)
+    assert stream.total("jobs") > 0
+    assert stream.total("checksummed_windows") == sum(map(len, shares)) == 9

@@ -62,7 +62,7 @@ class Checksum(Knob):
 
     columns: tuple[str, ...]
     name = "checksum"
-    order = 70
+    order = 1
     metrics = (Metric("checksummed_windows", "Windows of keys that closed with a checksum.", counter=True),)
 
     def __post_init__(self) -> None:
