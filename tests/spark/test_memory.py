@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 import sys
@@ -41,6 +42,6 @@ def test_it_can_be_switched_off(value: str | None, calls: int, monkeypatch: pyte
     if value is not None:
         monkeypatch.setenv(memory.VARIABLE, value)
     library = Mock()
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     memory.keep_freed_memory.__wrapped__()
     assert library.mallopt.call_count == calls
