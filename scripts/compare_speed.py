@@ -2,8 +2,8 @@
 
 Both run in turn, workload by workload, each in a new process per round. Of every step of a workload the fastest run in
 a round counts, since other programs only add time. The figures are medians over the rounds. What is measured is the
-time on the processor, unless `--clock wall` asks for the time that passes; "answer" is always the latter. Exits with 1
-if the new revision is more than 5 % slower in any figure.
+time on the processor, unless `--clock wall` asks for the time that passes; "answer" is always the latter. Workloads with
+a figure over the limit run again in as many rounds. Exits with 1 if the new revision is still more than 5 % slower.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 WORKER = Path(__file__).with_name("speed_workloads.py")
 TOLERANCE = 0.05
-RUNS = 6
+RUNS = 10
 """How often each revision runs a workload in a round, at most."""
-SECONDS = 3.0
+SECONDS = 4.5
 """After so many seconds of both revisions, a workload is not run again in this round."""
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
+"""Freed memory stays with the process: otherwise, when it is given back makes more of a difference than the code."""
 
 
 class Worker:
     """A process that runs the workloads with the code of one tree."""
 
     def __init__(self, tree: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, **MEMORY, "PYTHONPATH": str(tree / "src"), "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             [sys.executable, str(WORKER)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -122,22 +124,37 @@ def run_in_turn(workers: Sequence[Worker], workload: str, clock: str) -> list[di
     return [fastest([run[clock] for run in its_runs]) for its_runs in runs]
 
 
-def compare(trees: Sequence[Path], rounds: int, only: str, clock: str) -> dict[str, Compared]:
-    """All figures, by workload and step."""
-    figures: dict[str, Compared] = {}
+Figures = dict[str, dict[str, Compared]]
+"""By workload and step."""
+
+
+def compare(trees: Sequence[Path], rounds: int, only: str, clock: str) -> Figures:
+    """All figures. Workloads with one over the limit run again in as many rounds, since it may be chance."""
+    figures: Figures = {}
+    run_rounds(figures, trees, rounds, only, clock)
+    again = {name for name, steps in figures.items() if not all(figure.within for figure in steps.values())}
+    if again:
+        run_rounds(figures, trees, rounds, only, clock, again)
+    return figures
+
+
+def run_rounds(
+    figures: Figures, trees: Sequence[Path], rounds: int, only: str, clock: str, again: set[str] | None = None
+) -> None:
+    """Run workloads in turn, and add what is found to the figures."""
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
         for number in range(rounds):
             old, new = workers = [Worker(tree) for tree in trees]
-            names = [name for name in old.workloads if only in name]
+            names = [name for name in old.workloads if only in name and (again is None or name in again)]
             progress.update(task, total=rounds * len(names))
             for place, name in enumerate(names):
-                progress.update(task, description=f"round {number + 1}, {name}")
+                progress.update(task, description=f"{'once more, ' if again else ''}round {number + 1}, {name}")
                 # The order alternates from round to round, and from workload to workload.
                 both = workers if (number + place) % 2 == 0 else workers[::-1]
                 found = dict(zip(map(id, both), run_in_turn(both, name, clock), strict=True))
                 for step, seconds in found[id(old)].items():
-                    figure = figures.setdefault(f"{name}: {step}", Compared())
+                    figure = figures.setdefault(name, {}).setdefault(step, Compared())
                     figure.old.append(seconds)
                     figure.new.append(found[id(new)][step])
                 progress.advance(task)
@@ -174,10 +191,13 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
         revisions = {"old": given.old, "new": given.new}
         trees = [stack.enter_context(checked_out(revision, folder / name)) for name, revision in revisions.items()]
-        figures = compare(trees, given.rounds, given.only, given.clock)
+        found = compare(trees, given.rounds, given.only, given.clock)
+    figures = {f"{name}: {step}": figure for name, steps in found.items() for step, figure in steps.items()}
     if not figures:
         parser.error(f"no workload has {given.only!r} in its name")
-    Console().print(shown(figures, given.old, given.new))
+    # Where nothing limits the width, as in a file, columns are as wide as they need to be.
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console.print(shown(figures, given.old, given.new))
     return int(not all(figure.within for figure in figures.values()))
 
 

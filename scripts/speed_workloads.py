@@ -148,17 +148,17 @@ def named(batches: Iterable[Batch], suffix: str) -> list[Batch]:
 def slide(size: int, large: int, small: int) -> Stream:
     """Sum and mean of 1,000 keys over `size` seconds, every second: large batches, then small ones.
 
-    The first batch has one row per key and second, and fills the windows.
+    First come one row per key and second. They fill the windows, of which earlier ones have closed before, unseen.
     """
     rng = np.random.default_rng(size)
     seconds = np.repeat(np.arange(size), SLIDE_KEYS) + 0.5
     past = table(seconds, rng).add_column(1, "key", pa.array(np.tile(np.arange(SLIDE_KEYS, dtype=np.int32), size)))
-    first = uncounted(Batch(past, BEGIN + size * SECOND - DELAY))
+    first = [uncounted(Batch(tuples, BEGIN + size * SECOND - DELAY)) for tuples in (past.slice(0, 0), past)]
     later = in_batches(size, large + 2, LARGE, SLIDE_KEYS)
     until = size + (large + 2) * LARGE / PER_SECOND
     plan = query(past, W.sliding(f"{size} seconds", "1 second"), total=A.sum("value"), mean=A.mean("value"))
     after = in_batches(until, small + 2, SMALL, SLIDE_KEYS)
-    return Stream(plan, [first, *named(later, f"of {LARGE:,} rows"), *named(after, f"of {SMALL:,} rows")])
+    return Stream(plan, [*first, *named(later, f"of {LARGE:,} rows"), *named(after, f"of {SMALL:,} rows")])
 
 
 def model(window: W.Window, numbered: bool = False) -> Stream:
