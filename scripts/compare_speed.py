@@ -2,8 +2,9 @@
 
 Both run in turn, workload by workload, each in a new process per round. Of every step of a workload the fastest run in
 a round counts, since other programs only add time. The figures are medians over the rounds. What is measured is the
-time on the processor, unless `--clock wall` asks for the time that passes; "answer" is always the latter. Workloads with
-a figure over the limit run again in as many rounds. Exits with 1 if the new revision is still more than 5 % slower.
+time on the processor, unless `--clock wall` asks for the time that passes; "answer" is always the latter.
+
+Workloads with a figure over the limit run again in as many rounds. Exits with 1 if one is still more than 5 % slower.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 WORKER = Path(__file__).with_name("speed_workloads.py")
 TOLERANCE = 0.05
-RUNS = 10
+RUNS = 8
 """How often each revision runs a workload in a round, at most."""
-SECONDS = 4.5
+SECONDS = 3.5
 """After so many seconds of both revisions, a workload is not run again in this round."""
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 """Freed memory stays with the process: otherwise, when it is given back makes more of a difference than the code."""
@@ -160,7 +161,6 @@ def run_rounds(
                 progress.advance(task)
             for worker in workers:
                 worker.close()
-    return figures
 
 
 def shown(figures: Mapping[str, Compared], old: str, new: str) -> Table:
