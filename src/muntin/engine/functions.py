@@ -79,7 +79,7 @@ class FunctionAnswers:
         window_parts, tables = [], [applied.schema.empty_table()]
         given = np.zeros(len(answers.key), dtype=np.int64)
         for part in self.tuples.parts(windows.operator, answers):
-            begin, end = part.held.begin, part.held.end
+            begin, end = part.contents.begin, part.contents.end
             given[part.answers] = end - begin
             filled = begin < end
             if not filled.all():
@@ -88,7 +88,7 @@ class FunctionAnswers:
                 begin, end = begin[filled], end[filled]
             filled_windows = part.answers[filled]
             names = list(applied.columns)
-            table = pa.table(self.tuples.columns(part.held.tuples, names), names=list(applied.names or names))
+            table = pa.table(self.tuples.columns(part.contents.tuples, names), names=list(applied.names or names))
             title = partial(self.tuples.title, answers.take(filled_windows))
             counts, rows = applied.over(table, begin, end, title)
             window_parts.append(np.repeat(filled_windows, counts))

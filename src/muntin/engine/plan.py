@@ -304,15 +304,15 @@ class Plan:
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
-    def complete_until(self, marks: Watermarks) -> int:
+    def complete_until(self, watermarks: Watermarks) -> int:
         """Up to where tuples are in chunks."""
-        in_memory = not self.writes_through or marks.waits
+        in_memory = not self.writes_through or watermarks.waits
         if not in_memory and not self.needs_order:
             return NEVER_MORE  # no tuple waits in memory for others
         length = self.chunk_length
         if length is None or not in_memory:
-            return marks.finalized
-        return (marks.finalized - self.grid.offset) // length * length + self.grid.offset
+            return watermarks.finalized
+        return (watermarks.finalized - self.grid.offset) // length * length + self.grid.offset
 
     @property
     def grid(self) -> PaneGrid:

@@ -18,13 +18,17 @@ from muntin.panes.watermarks import Watermarks
 LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Watermarks, bool], BoolArray]
 
 
-def without_closed(table: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
+def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
     """The table without what no window needs that has not closed."""
-    kept = [mask for operator in plan.operators for mask in operator.open(operator.own(table), operator.mark(marks))]
-    return table.filter(kept, _waiting(table, plan, marks))
+    kept = [
+        mask
+        for operator in plan.operators
+        for mask in operator.open(operator.own(table), operator.closes_at(watermarks))
+    ]
+    return table.filter(kept, _waiting(table, plan, watermarks))
 
 
-def without_closed_of_part(part: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
+def without_closed_of_part(part: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
     """A part of a table without what no window needs, as far as the part can tell.
 
     Which settled tuples are needed goes by their number from the end, and that the whole table knows.
@@ -33,50 +37,52 @@ def without_closed_of_part(part: PaneTable, plan: Plan, marks: Watermarks) -> Pa
     for operator in plan.operators:
         own = operator.own(part)
         kept += (
-            [np.ones(len(each), bool) for each in own] if operator.needs_order else operator.open(own, marks.watermark)
+            [np.ones(len(each), bool) for each in own]
+            if operator.needs_order
+            else operator.open(own, watermarks.watermark)
         )
-    return part.filter(kept, _waiting(part, plan, marks))
+    return part.filter(kept, _waiting(part, plan, watermarks))
 
 
-def _waiting(table: PaneTable, plan: Plan, marks: Watermarks) -> BoolArray | None:
-    return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
+def _waiting(table: PaneTable, plan: Plan, watermarks: Watermarks) -> BoolArray | None:
+    return None if table.tuples is None else waiting(table.tuples.time, plan, watermarks)
 
 
-def waiting(times: Int64Array, plan: Plan, marks: Watermarks) -> BoolArray:
+def waiting(times: Int64Array, plan: Plan, watermarks: Watermarks) -> BoolArray:
     """Which tuples are not finalized, or finalized and not in a complete chunk."""
     if plan.keeps_tuples:
-        return times >= plan.complete_until(marks)
-    return (times >= marks.finalized) & plan.needs_order
+        return times >= plan.complete_until(watermarks)
+    return (times >= watermarks.finalized) & plan.needs_order
 
 
-def _with_operators(tuples: Tuples, plan: Plan, marks: Watermarks) -> Tuples:
+def _with_operators(tuples: Tuples, plan: Plan, watermarks: Watermarks) -> Tuples:
     """Tuples that have just arrived, marked for the operators that they are not too late for."""
     for index, operator in enumerate(plan.operators):
-        late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in operator.windows]))
+        late = np.flatnonzero(watermarks.too_late(tuples.time, [window for _, window in operator.windows]))
         if len(late):
             tuples = tuples.without(index, late)
     return tuples
 
 
-def open_rows(table: PaneTable, plan: Plan, marks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
+def open_rows(table: PaneTable, plan: Plan, watermarks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
     """What has arrived without what came too late for all of its windows, and how many tuples that was.
 
     `counted` says which late panes or tuples this shard counts.
     """
-    if marks.watermark <= ALWAYS:
+    if watermarks.watermark <= ALWAYS:
         return table, 0
     late_rows = 0
     if table.tuples is not None:
-        late = marks.too_late(table.tuples.time, plan.own_windows)
-        late_rows = int(counted(late, table.tuples.time, marks, True).sum())
+        late = watermarks.too_late(table.tuples.time, plan.own_windows)
+        late_rows = int(counted(late, table.tuples.time, watermarks, True).sum())
         if plan.keeps_tuples:
-            table = replace(table, tuples=_with_operators(table.tuples, plan, marks))
+            table = replace(table, tuples=_with_operators(table.tuples, plan, watermarks))
         table = table.only(tuples=~late)
     operator = plan.over_time
     if operator is None:
         return table, late_rows
-    kept = operator.open(operator.own(table), marks.watermark)
+    kept = operator.open(operator.own(table), watermarks.watermark)
     if table.tuples is None or plan.layout.weighs:
-        late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, marks, False)]))
+        late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, watermarks, False)]))
     rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
     return table.filter([*kept, *rest]), late_rows

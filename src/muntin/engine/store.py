@@ -68,7 +68,7 @@ class Header:
     """What features keep here, by names of their own."""
 
     @property
-    def marks(self) -> Watermarks:
+    def watermarks(self) -> Watermarks:
         return Watermarks(self.watermark, self.finalized, self.waits)
 
     def encode(self) -> bytes:
@@ -176,7 +176,7 @@ class Change:
     table: PaneTable | None
     """All that is kept: the table before, with what was added and without what closed."""
     added: PaneTable | None
-    marks: Watermarks
+    watermarks: Watermarks
     counters: Mapping[str, int] = field(default_factory=dict)
     chunks: tuple[Chunk, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
@@ -249,7 +249,7 @@ class PaneStore:
         if cached is not None:
             return cached
         table = self._merged(self.header.segments)
-        return None if table is None else without_closed(table, self._plan, self.header.marks)
+        return None if table is None else without_closed(table, self._plan, self.header.watermarks)
 
     def notes(self) -> Mapping[str, Any]:
         """What features remember, if this worker made the state that is there now."""
@@ -257,20 +257,20 @@ class PaneStore:
 
     def commit(self, change: Change) -> Header:
         """Make the change the new truth."""
-        table, added, marks = change.table, change.added, change.marks
+        table, added, watermarks = change.table, change.added, change.watermarks
         header = replace(
             self.header,
             version=uuid.uuid4().hex,
-            watermark=marks.watermark,
-            finalized=marks.finalized,
-            waits=marks.waits,
+            watermark=watermarks.watermark,
+            finalized=watermarks.finalized,
+            waits=watermarks.waits,
             totals={**self.header.totals, **_sums(self.header.totals, change.counters)},
             chunks=change.chunks,
             parts=change.parts,
             described=describe(self._plan, self._backend, self.header.described),
         )
         header = self._drop_closed(header)
-        if self.header.waits and not marks.waits:
+        if self.header.waits and not watermarks.waits:
             # What waited is in chunks now: no segment may bring it back when tuples wait again.
             header = self._drop_all(header)
             header = self._append(header, table, tier=0) if table is not None and table.size else header
@@ -333,7 +333,7 @@ class PaneStore:
             if len(tail) < FANOUT:
                 return header
             # All there is: the table in memory is their fold already.
-            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.marks)
+            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.watermarks)
             for segment in tail:
                 self._delete(segment)
             header = replace(header, segments=segments[: -len(tail)])
@@ -364,9 +364,9 @@ class PaneStore:
             self._delete(segment)
         return replace(header, segments=())
 
-    def _open_part(self, segments: tuple[Segment, ...], marks: Watermarks) -> PaneTable | None:
+    def _open_part(self, segments: tuple[Segment, ...], watermarks: Watermarks) -> PaneTable | None:
         part = self._merged(segments)
-        return None if part is None else without_closed_of_part(part, self._plan, marks)
+        return None if part is None else without_closed_of_part(part, self._plan, watermarks)
 
     def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
         tables = [self._read(segment) for segment in segments]
