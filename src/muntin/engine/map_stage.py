@@ -252,7 +252,9 @@ class PaneStage:
             first = index == 0  # counts that belong to no key are sent once
             share = shares.get(index)
             candidates, ahead = unsent.late_candidates.get(index), unsent.ahead.get(index)
-            notes = {name: note for name, feature in self._features.items() if (note := feature.notes(first)) is not None}
+            notes = {
+                name: note for name, feature in self._features.items() if (note := feature.notes(first)) is not None
+            }
             if share is None and ahead is None and not plan.streaming and not first:
                 continue
             if rows_of_all is not None:
@@ -377,12 +379,12 @@ class Pairs:
 
 
 def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:
-    """The index of the shard of each key: by the key's hash, so that it is always the same."""
+    """The index of each key's shard. It is derived from the key's hash, so it never changes."""
     return (keys.hashes(columns, length) % np.uint64(count)).astype(np.int64)
 
 
 def split(table: PaneTable, count: int, key_names: Sequence[str]) -> dict[int, PaneTable]:
-    """The table in shards, without the shards that get nothing."""
+    """The table split by shard, without empty shards."""
     if count == 1:
         return {0: table}
     columns = [table.keys.column(name) for name in key_names]
@@ -391,31 +393,31 @@ def split(table: PaneTable, count: int, key_names: Sequence[str]) -> dict[int, P
     recoded = np.empty(len(shard), dtype=np.int64)
     starts = np.searchsorted(shard[by_shard], np.arange(count + 1))
     recoded[by_shard] = np.arange(len(shard)) - np.repeat(starts[:-1], np.diff(starts))
-    leaves = [_split_leaves(each, shard, recoded, count) for each in table.leaves]
+    leaf_sets = [_split_leaves(leaves, shard, recoded, count) for leaves in table.leaves]
     tuples = None if table.tuples is None else _split_tuples(table.tuples, shard, recoded, count)
-    result = {}
+    tables = {}
     for index in shard[by_shard][run_starts(shard[by_shard])].tolist():
-        chosen = pa.array(by_shard[starts[index] : starts[index + 1]])
-        result[index] = PaneTable(
-            table.keys.take(chosen),
-            tuple(each[index] for each in leaves),
+        key_codes = pa.array(by_shard[starts[index] : starts[index + 1]])
+        tables[index] = PaneTable(
+            table.keys.take(key_codes),
+            tuple(leaves_by_shard[index] for leaves_by_shard in leaf_sets),
             table.dictionaries,
             None if tuples is None else tuples[index],
         )
-    return result
+    return tables
 
 
 def _split_tuples(tuples: Tuples, shard: Int64Array, recoded: Int64Array, count: int) -> list[Tuples]:
-    of_tuple = shard[tuples.key]
-    order = by_code(of_tuple)
-    cuts = np.searchsorted(of_tuple[order], np.arange(count + 1))
+    shard_of_tuple = shard[tuples.key]
+    order = by_code(shard_of_tuple)
+    cuts = np.searchsorted(shard_of_tuple[order], np.arange(count + 1))
     return [tuples.take(order[begin:end]).recoded(recoded) for begin, end in pairwise(cuts)]
 
 
 def _split_leaves(leaves: Leaves, shard: Int64Array, recoded: Int64Array, count: int) -> list[Leaves]:
-    of_leaf = shard[leaves.key]
-    order = np.argsort(of_leaf, kind="stable")  # stable, and codes keep their order: each part is sorted already
-    moved = leaves.take(order)
-    cuts = np.searchsorted(of_leaf[order], np.arange(count + 1))
-    parts = (moved.take(slice(begin, end)) for begin, end in pairwise(cuts))
+    shard_of_leaf = shard[leaves.key]
+    order = np.argsort(shard_of_leaf, kind="stable")  # codes keep their order, so each part stays sorted
+    ordered = leaves.take(order)
+    cuts = np.searchsorted(shard_of_leaf[order], np.arange(count + 1))
+    parts = (ordered.take(slice(begin, end)) for begin, end in pairwise(cuts))
     return [Leaves(recoded[part.key], part.time, part.state) for part in parts]

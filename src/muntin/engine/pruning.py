@@ -1,4 +1,4 @@
-"""What open windows still need, and what came too late for all of them."""
+"""Pruning: drop what no open window needs, and tuples that are too late for all windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Watermarks, bool], BoolAr
 
 
 def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
-    """The table without what no window needs that has not closed."""
+    """The leaves and tuples of a table that open windows need."""
     kept = [
         mask
         for operator in plan.operators
@@ -29,18 +29,18 @@ def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks) -> Pane
 
 
 def without_closed_of_part(part: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
-    """A part of a table without what no window needs, as far as the part can tell.
+    """The leaves and tuples of a part of a table that open windows may need.
 
-    Which settled tuples are needed goes by their number from the end, and that the whole table knows.
+    Leaves of ordered tuples are all kept: whether they are needed depends on the last tuple of the key, and only the
+    full table has that.
     """
     kept: list[BoolArray] = []
     for operator in plan.operators:
-        own = operator.own(part)
-        kept += (
-            [np.ones(len(each), bool) for each in own]
-            if operator.needs_order
-            else operator.open(own, watermarks.watermark)
-        )
+        own_leaves = operator.own(part)
+        if operator.needs_order:
+            kept += [np.ones(len(leaves), dtype=bool) for leaves in own_leaves]
+        else:
+            kept += operator.open(own_leaves, watermarks.watermark)
     return part.filter(kept, _waiting(part, plan, watermarks))
 
 
@@ -49,14 +49,14 @@ def _waiting(table: PaneTable, plan: Plan, watermarks: Watermarks) -> BoolArray 
 
 
 def waiting(times: Int64Array, plan: Plan, watermarks: Watermarks) -> BoolArray:
-    """Which tuples are not finalized, or finalized and not in a complete chunk."""
+    """Which tuples wait: they are not finalized, or their chunk is not complete."""
     if plan.keeps_tuples:
         return times >= plan.complete_until(watermarks)
     return (times >= watermarks.finalized) & plan.needs_order
 
 
 def _with_operators(tuples: Tuples, plan: Plan, watermarks: Watermarks) -> Tuples:
-    """Tuples that have just arrived, marked for the operators that they are not too late for."""
+    """Newly arrived tuples, with the membership of each without the operators that it is too late for."""
     for index, operator in enumerate(plan.operators):
         late = np.flatnonzero(watermarks.too_late(tuples.time, [window for _, window in operator.windows]))
         if len(late):
@@ -65,9 +65,9 @@ def _with_operators(tuples: Tuples, plan: Plan, watermarks: Watermarks) -> Tuple
 
 
 def open_rows(table: PaneTable, plan: Plan, watermarks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
-    """What has arrived without what came too late for all of its windows, and how many tuples that was.
+    """What arrived, without what is too late for all of its windows, and how many late tuples there were.
 
-    `counted` says which late panes or tuples this shard counts.
+    `counted` selects the late panes or tuples that this shard counts.
     """
     if watermarks.watermark <= ALWAYS:
         return table, 0
@@ -84,5 +84,5 @@ def open_rows(table: PaneTable, plan: Plan, watermarks: Watermarks, counted: Lat
     kept = operator.open(operator.own(table), watermarks.watermark)
     if table.tuples is None or plan.layout.weighs:
         late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, watermarks, False)]))
-    rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
-    return table.filter([*kept, *rest]), late_rows
+    other_leaves = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
+    return table.filter([*kept, *other_leaves]), late_rows

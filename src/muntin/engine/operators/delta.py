@@ -140,11 +140,11 @@ class DeltaOperator(TupleOperator):
         yield Closing(answers, (begin, end))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        if not len(own):
+        (own_leaves,) = leaves
+        if not len(own_leaves):
             return [np.zeros(0, dtype=bool)]
-        numbered = Numbered(own)
-        deltas = own.state[_DELTA]
+        numbered = Numbered(own_leaves)
+        deltas = own_leaves.state[_DELTA]
         lowest = reach_below(deltas[numbered.last], self.window.size)
         return [numbered.is_last | (deltas >= numbered.of_key(lowest))]
 

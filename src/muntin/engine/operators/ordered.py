@@ -176,10 +176,10 @@ class OrderedOperator(TupleOperator):
         return closing if self.share is None else closing.take(np.flatnonzero(self.share.owns(window)))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        if not len(own):
+        (own_leaves,) = leaves
+        if not len(own_leaves):
             return [np.zeros(0, dtype=bool)]
-        numbered = Numbered(own)
+        numbered = Numbered(own_leaves)
         needed = numbered.is_last.copy()
         for _, window in self.windows:
             if isinstance(window, CountWindow):
@@ -188,7 +188,7 @@ class OrderedOperator(TupleOperator):
             elif isinstance(window, SlideByTuple):
                 needed |= numbered.last_time > watermark - window.size
             elif isinstance(window, SlideByTime):
-                needed |= np.arange(len(own)) > numbered.of_key(numbered.last - window.last)
+                needed |= np.arange(len(own_leaves)) > numbered.of_key(numbered.last - window.last)
         return [needed]
 
 

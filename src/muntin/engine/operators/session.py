@@ -71,16 +71,16 @@ class SessionOperator(TupleOperator):
         yield Closing(answers, (begin[closed], leaves_end[closed]))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        starts = self.sessions(own)
+        (own_leaves,) = leaves
+        starts = self.sessions(own_leaves)
         if not len(starts):
             return [np.zeros(0, dtype=bool)]
-        last = np.maximum.reduceat(own.state[LAST_TIME], starts)
-        return [np.repeat(last + self.gap > watermark, np.diff(starts, append=len(own)))]
+        last = np.maximum.reduceat(own_leaves.state[LAST_TIME], starts)
+        return [np.repeat(last + self.gap > watermark, np.diff(starts, append=len(own_leaves)))]
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
-        (own,) = leaves
-        return int(own.state[LAST_TIME].max(initial=0)) + self.gap
+        (own_leaves,) = leaves
+        return int(own_leaves.state[LAST_TIME].max(initial=0)) + self.gap
 
     def sessions(self, leaves: Leaves) -> Int64Array:
         """The positions at which sessions begin, among leaves in order."""
