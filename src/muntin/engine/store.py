@@ -3,7 +3,7 @@
 The state is a log of segments, each a packed pane table, and one small header. A batch appends one segment. `FANOUT`
 segments of a tier are folded into one of the next tier: so every partial is rewritten a logarithmic number of times,
 and a cold worker reads tens of values, not thousands. A segment is dropped when the last window over it has closed.
-Windows over tuples may never close like that: so the log is rewritten as one segment when more than half of it is
+With windows over tuples that may never happen, so the log is rewritten as one segment when more than half of it is
 useless.
 """
 

@@ -87,12 +87,11 @@ class TimeOperator(WindowOperator):
         return [index.ranges(answers.key, answers.start, answers.end) for index in indexes]
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        return [last_ends(leaf_set.time, self.models) > watermark for leaf_set in leaves]
+        return [last_ends(leaves_of_set.time, self.models) > watermark for leaves_of_set in leaves]
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
-        return max(
-            (int(last_ends(leaf_set.time, self.models).max()) for leaf_set in leaves if len(leaf_set)), default=0
-        )
+        filled = [leaves_of_set for leaves_of_set in leaves if len(leaves_of_set)]
+        return max((int(last_ends(leaves_of_set.time, self.models).max()) for leaves_of_set in filled), default=0)
 
 
 class TimeReader:
