@@ -11,7 +11,7 @@ and the steps of a shard's batch) run in the opposite order, from the inside out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.host import NO_HOST, Host
 from muntin.engine.metrics import Metric
+from muntin.expressions import Given
 from muntin.panes.table import PaneTable
 from muntin.panes.watermarks import Watermarks
 from muntin.partials.strata import Strata
@@ -201,6 +202,15 @@ class Option:
     def written(self) -> str:
         """The call as the user wrote it, such as ".top(3, by='n')"."""
         return f".use({self!r})"
+
+    @property
+    def reads(self) -> tuple[Given, ...]:
+        """The columns of the data that it reads, as the user gave them."""
+        return ()
+
+    def reading(self, names: Sequence[str]) -> Option:
+        """The same option over columns with these names, given in the order of `reads`."""
+        return self
 
     def check(self, draft: Draft, complete: bool = False) -> None:
         """Raise a MuntinError if it does not fit the query. Until the query is `complete`, more may be added to it."""

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def _join(join: Join) -> str:
-    data = [data(side.source) for side in join.sides]
+    inputs = [data(side.source) for side in join.sides]
     times = [shown(side.time.read) for side in join.sides]
     delays = [delay(side.delay) for side in join.sides]
     both = delays[0] if delays[0] == delays[1] else {"watermark": [each.get("watermark") for each in delays]}
     time = times[0] if times[0] == times[1] else times
-    head = start("join", data, join.query, on=join.query.by, time=time, **both)
+    head = start("join", inputs, join.query, on=join.query.by, time=time, **both)
     return head + aggregates({name: repr(each.aggregate) for name, each in join.aggregates.items()})
 
 

@@ -229,8 +229,9 @@ class Query:
 
     def use(self, option: Option) -> Query:
         """Add an option of Muntin's own or of yours, in the place of one with the same name."""
+        query, columns = self._reading(option.reads, f"{option.name}'s column")
         others = tuple(each for each in self.options if each.name != option.name)
-        query = replace(self, options=(*others, option))
+        query = replace(query, options=(*others, option.reading([read for read, _ in columns])))
         query._check_options()
         return query
 
@@ -284,6 +285,7 @@ class Query:
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
+        read += [column for option in self.options for column in option.reads]
         types = {column: self.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
         if self.function is not None:

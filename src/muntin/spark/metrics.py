@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -22,15 +21,18 @@ RECENT = 10
 """So many batches with rows are looked at for late ones."""
 
 
-@cache
+_REPORTED: dict[str, Metric] = {}
+"""What the queries of this process report: the metrics of a user's own features are among them."""
+
+
 def all_metrics() -> tuple[Metric, ...]:
     """Everything that any query may report."""
     from muntin.features.declared import METRICS
 
-    return tuple({metric.name: metric for metric in (*ENGINE_METRICS, *METRICS)}.values())
+    declared = (*ENGINE_METRICS, *METRICS, *_REPORTED.values())
+    return tuple({metric.name: metric for metric in declared}.values())
 
 
-@cache
 def _meanings() -> dict[str, str]:
     """What every number of a `Progress` means."""
     meanings = {metric.name: metric.meaning for metric in all_metrics()}
@@ -41,7 +43,6 @@ def _meanings() -> dict[str, str]:
     }
 
 
-@cache
 def _aliases() -> dict[str, str]:
     """The names that metrics had in the version before, and their names now."""
     renamed = {metric.alias: metric.name for metric in all_metrics() if metric.alias}
@@ -158,6 +159,7 @@ def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFr
     """Streams report as `muntin`. Tables add the query's own id: Spark wants one name of each in a plan, and results
     of several queries over tables are joined and united all the time.
     """
+    _REPORTED.update((metric.name, metric) for metric in declared)
     largest = {metric.name for metric in declared if metric.fold == "max"}
     reported = {name: name for name in names(declared)}
     for metric in declared:  # under the names of the version before, too
