@@ -107,9 +107,9 @@ def _parts(
     if tuples is None:
         yield _Windows(operator, table, closing, None)
         return
-    for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.held.tuples)):
+    for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.contents.tuples)):
         # Windows of all models over the same tuples are combined, so that they stay in one order.
-        answers, contents = zip(*((part.answers, part.held) for part in parts), strict=True)
+        answers, contents = zip(*((part.answers, part.contents) for part in parts), strict=True)
         begin, end = (np.concatenate([getattr(windows, edge) for windows in contents]) for edge in ("begin", "end"))
         yield _Windows(
             operator, table, closing.take(np.concatenate(answers)), WindowContents(contents[0].tuples, begin, end)
