@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from muntin.engine.map_stage import Panes
     from muntin.engine.plan import Draft, Plan
 
-JOINS, WORKERS, RANKING, DRIFT, SHEDDING, SAMPLING, COMPRESSION = 5, 10, 20, 30, 40, 50, 60
-"""The orders of the built-in features. A custom feature may have any order: after 60 it is the innermost."""
-
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 

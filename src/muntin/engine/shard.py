@@ -95,6 +95,7 @@ class Shard:
         self.metrics.add(invalid_rows=batch.ingested.invalid_rows)
         batch.tuples = shard_tuples(batch)
         self._call_features(lambda feature: feature.ingested(batch))
+        batch.before = batch.arrived = None  # their memory is free for the answers
 
     def _answers(self, batch: ShardBatch) -> Iterator[Emitted]:
         """The results of all windows that close with this batch."""

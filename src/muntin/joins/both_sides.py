@@ -10,7 +10,7 @@ import numpy as np
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
-from muntin.engine.features import JOINS, Knob, ShardFeature, Task
+from muntin.engine.features import Knob, ShardFeature, Task
 from muntin.engine.plan import Plan
 
 
@@ -20,7 +20,7 @@ class BothSides(Knob):
 
     counts: tuple[str, ...]
     name = "join"
-    order = JOINS
+    order = 5  # windows without a match are left out before any feature sees them
     written = ""
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:

@@ -13,8 +13,9 @@ from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.estimates import patched
-from muntin.engine.features import SHEDDING, Knob, ShardFeature, Task
+from muntin.engine.features import Knob, ShardFeature, Task
 from muntin.engine.plan import Draft, Plan
+from muntin.features.order import SHEDDING
 from muntin.features.shedding.plan import check
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from muntin.engine.batch import ShardBatch
 from muntin.engine.chunks.store import ChunkStore
-from muntin.engine.features import COMPRESSION, Feature, ShardFeature, Task
+from muntin.engine.features import Feature, ShardFeature, Task
 from muntin.engine.metrics import Metric
 from muntin.engine.plan import Plan
 from muntin.features.compression.policy import Compression
+from muntin.features.order import COMPRESSION
 
 METRICS = (
     Metric("compressed_chunks", "Chunks in the state that are compressed."),

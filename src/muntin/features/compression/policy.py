@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from muntin.checks import one_of
 from muntin.durations import Duration, describe, microseconds
-from muntin.engine.features import COMPRESSION, Option
+from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.features.order import COMPRESSION
 from muntin.sizes import describe_size, size_in_bytes
 from muntin.written import call, defaults, unlike
 

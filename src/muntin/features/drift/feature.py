@@ -9,11 +9,12 @@ import numpy as np
 
 from muntin.engine.batch import ShardBatch
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import DRIFT, Feature, ShardFeature, Task
+from muntin.engine.features import Feature, ShardFeature, Task
 from muntin.engine.hidden import SIZE
 from muntin.engine.metrics import Metric
 from muntin.engine.plan import Draft, Plan
 from muntin.features.drift.meter import DriftMeter
+from muntin.features.order import DRIFT
 
 METRICS = (
     Metric(

@@ -8,8 +8,9 @@ from functools import partial
 
 from muntin.engine.batch import ShardBatch
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import RANKING, Collect, Feature, ShardFeature, Spread, Task
+from muntin.engine.features import Collect, Feature, ShardFeature, Spread, Task
 from muntin.engine.plan import Plan
+from muntin.features.order import RANKING
 from muntin.features.ranking.merged import merged, ranked_schema
 from muntin.features.ranking.order import best
 from muntin.features.ranking.policy import Top

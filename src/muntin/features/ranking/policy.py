@@ -8,10 +8,11 @@ from typing import Any
 
 from muntin.aggregates.aggregate import Bound
 from muntin.checks import flag, whole_number
-from muntin.engine.features import RANKING, Option
+from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError, suggest
 from muntin.expressions import shown
+from muntin.features.order import RANKING
 from muntin.partials.values import is_fixed, is_ranked
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window

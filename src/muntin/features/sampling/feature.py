@@ -14,10 +14,11 @@ from muntin.engine.answers import AnswerLink
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.estimates import ESTIMATE_METRICS
-from muntin.engine.features import SAMPLING, Feature, ShardFeature, Task
+from muntin.engine.features import Feature, ShardFeature, Task
 from muntin.engine.metrics import Metric
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.plan import Plan
+from muntin.features.order import SAMPLING
 from muntin.features.sampling.packed import pack_samples, unpack_samples
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.plan import SamplingPlan

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from muntin.checks import flag, one_of
-from muntin.engine.features import SAMPLING, Option
+from muntin.engine.features import Option
 from muntin.engine.hidden import SIZE
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.features.order import SAMPLING
 from muntin.sizes import describe_size, size_in_bytes
 from muntin.written import call, defaults, unlike
 

@@ -11,10 +11,11 @@ from muntin.engine.answers import AnswerLink
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.estimates import ESTIMATE_METRICS
-from muntin.engine.features import SHEDDING, Feature, KeptRows, RowFeature, ShardFeature, Task
+from muntin.engine.features import Feature, KeptRows, RowFeature, ShardFeature, Task
 from muntin.engine.map_stage import Panes
 from muntin.engine.metrics import Metric
 from muntin.engine.plan import Plan
+from muntin.features.order import SHEDDING
 from muntin.features.shedding.load import HostLoad
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.shedder import Shedder

@@ -7,10 +7,11 @@ from typing import Literal
 
 from muntin.checks import one_of
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.engine.features import SHEDDING, Option
+from muntin.engine.features import Option
 from muntin.engine.hidden import SIZE
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.features.order import SHEDDING
 from muntin.written import call, defaults, unlike
 
 Method = Literal["concept", "uniform"]

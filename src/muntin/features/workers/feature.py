@@ -12,9 +12,10 @@ import pyarrow as pa
 from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.batch import ShardBatch
 from muntin.engine.emitted import Emitted
-from muntin.engine.features import WORKERS, Collect, Feature, RowFeature, ShardFeature, Spread, Task
+from muntin.engine.features import Collect, Feature, RowFeature, ShardFeature, Spread, Task
 from muntin.engine.metrics import Metric
 from muntin.engine.plan import Draft, Plan
+from muntin.features.order import WORKERS
 from muntin.features.workers.collector import in_window_order
 from muntin.features.workers.dealing import Dealing, Worker, deal_out, dealt_operators, in_private_panes
 from muntin.features.workers.jobs import done, window_jobs

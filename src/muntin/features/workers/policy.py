@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from muntin.checks import flag, one_of, whole_number
-from muntin.engine.features import WORKERS, Option
+from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
+from muntin.features.order import WORKERS
 from muntin.windows import PaneWindow
 from muntin.written import call
 
