@@ -21,7 +21,7 @@ from muntin.features.shedding.scaled import Asked, Kind, Scaled
 from muntin.features.shedding.weighed import Weighed, WeighedSquares
 from muntin.joins import pairs, product
 from muntin.joins.kept_pairs import KeptPairs, interval_of
-from muntin.joins.names import MARKS, PLACES, TIME, WEIGHTS
+from muntin.joins.names import PLACES, SIDE_FLAGS, TIME, WEIGHTS
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.shed_pairs import PairEstimates
@@ -211,7 +211,7 @@ def answered(
     )
     bound = {n: case.aggregate.bind(union.TYPES, case.aggregate.where, builders.TIME) for n, case in CHOSEN.items()}
     over = OverPairs.of(window, on, union.pair_types(on), bound, None, PairEstimates(policy))
-    sides = [[row for row in rows if row[mark]] for mark in MARKS.values()]
+    sides = [[row for row in rows if row[mark]] for mark in SIDE_FLAGS.values()]
     (share,) = by_shard(plan, [each for side in sides if side for each in pack(plan, [side])]).values()
     batches = over.run(cut(size, answer_table(plan, share)))
     found = answers_of(over, window.title, batches, [*CHOSEN, "quality"])

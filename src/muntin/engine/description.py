@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 VERSION = 1
 PAIRS = "pairs"
 """What is computed of windows where it is the pairs of a join."""
+FUNCTION = "a function of whole windows"
+"""The same for the user's function; this text is in checkpoints."""
 Description: TypeAlias = dict[str, Any]
 
 

@@ -35,7 +35,7 @@ from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import TopK
 from muntin.holistic.function import HolisticFunction, spread
 from muntin.holistic.quantiles import Quantiles
-from muntin.joins.names import MARKS
+from muntin.joins.names import SIDE_FLAGS
 from muntin.partials.partial import Count
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Multiplied:
             return replace(inner, sample=False)  # there are so many pairs that n and n - 1 hardly differ
         if not isinstance(aggregate, CountAggregate | SumAggregate):
             return inner
-        sides = MARKS.values()
+        sides = SIDE_FLAGS.values()
         all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
         return replace(
             inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)
