@@ -173,11 +173,11 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a filter of a median": (lambda t: agg(t, n=A.median("fare", where="fare")), "where='fare'.*true or false"),
     "nothing to compress": (
         lambda t: agg(t, n=A.count()).compress("1 minute").to_df(),
-        r"compress\(\) is for the tuples of whole windows.*such as A.median",
+        r"compress\(\) is for the rows that holistic aggregates and functions of windows need.*such as A.median",
     ),
     "nothing to compress, nor to explain": (
         lambda t: agg(t, n=A.count()).compress(None).explain(),
-        r"compress\(\) is for the tuples of whole windows",
+        r"compress\(\) is for the rows that holistic aggregates and functions of windows need",
     ),
     "after and memory": (lambda t: median(t).compress("1 minute", memory="1 GB"), "both after= and memory="),
     "never and memory": (lambda t: median(t).compress(None, memory="1 GB"), "both after= and memory="),
@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a level in words": (lambda t: median(t).compress(None, level="best"), "level must be.*got 'best'"),  # type: ignore[arg-type]
     "a level of a codec without": (lambda t: median(t).compress(None, codec="snappy", level=1), "snappy has no levels"),
     "a memory in words": (lambda t: median(t).compress(memory="plenty"), "memory is 'plenty', which is not a size"),
-    "no memory": (lambda t: median(t).compress(memory="0 GB"), "memory must be more than nothing, got '0 GB'"),
+    "no memory": (lambda t: median(t).compress(memory="0 GB"), "memory must be greater than zero, got '0 GB'"),
     "half a byte": (lambda t: median(t).compress(memory=0.5), "memory must be a size such as '2 GB'.*got 0.5"),  # type: ignore[arg-type]
     "apply after agg": (lambda t: apply(agg(t, n=A.count())), "computes something already.*two queries for both"),
     "agg after apply": (lambda t: apply(keyed(t)).agg(n=A.count()), "applies a function already.*two queries for both"),
@@ -203,7 +203,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a schema that is none": (lambda t: apply(keyed(t), "n lonk"), "schema 'n lonk' is not one.*'n long, mean double'"),
     "an empty schema": (lambda t: apply(keyed(t), ""), "schema.*'n long, mean double'"),
     "a schema of no columns": (lambda t: apply(keyed(t), "long"), "schema.*'n long, mean double'"),
-    "a schema of another type": (lambda t: apply(keyed(t), 7), "schema must be such as.*got 7"),
+    "a schema of another type": (lambda t: apply(keyed(t), 7), "schema must be a string such as.*got 7"),
     "a schema with a variant": (lambda t: apply(keyed(t), "v variant"), "schema's column 'v' is of type variant"),
     "a schema with a key": (lambda t: apply(keyed(t), "route string"), "'route' is a key column already"),
     "a schema with a reserved name": (lambda t: apply(keyed(t), "window string"), "'window' is a column that results"),

@@ -303,10 +303,13 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "an unknown name within": (lambda t: over(t, by="mss + 1"), "'mss . 1' needs a column 'mss'.*mean 'ms'"),
     "a column of nothing": (lambda t: over(t, by=F.col("mss") * 2), "needs a column 'mss', which is not.*mean 'ms'"),
     "a syntax error": (lambda t: over(t, by="ms +"), "by column 'ms .' is not.*Syntax error at or near end of input"),
-    "chance": (lambda t: over(t, by=F.rand()), "is another value each time"),
-    "chance in SQL": (lambda t: over(t).agg(n=A.sum("x * rand()")), "n's column.*is another value each time"),
+    "chance": (lambda t: over(t, by=F.rand()), "has another value each time"),
+    "chance in SQL": (lambda t: over(t).agg(n=A.sum("x * rand()")), "n's column.*has another value each time"),
     "an aggregate": (lambda t: over(t).agg(n=A.sum("sum(x)")), "n's column 'sum.x.' is an aggregate of many rows"),
-    "a window function": (lambda t: over(t).agg(n=A.max("lag(x) over (order by ms)")), "looks at other rows"),
+    "a window function": (
+        lambda t: over(t).agg(n=A.max("lag(x) over (order by ms)")),
+        "is a window function over other rows",
+    ),
     "an exploded column": (lambda t: over(t, by="explode(array(x))"), "makes several rows of one"),
     "all columns": (lambda t: over(t, by="ev.*"), "'ev.*' is 3 columns; name one of them: 'at', 'Kind', 'temp-c'"),
     "two keys of a name": (lambda t: over(t, by=["x", F.col("x").cast("int")]), "two columns called 'x'.*alias"),
@@ -325,7 +328,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     ),
     "a column of both sides": (
         lambda t: muntin.join(t, t, HOUR, on="ms", time="ev.at").agg(n=A.sum("x")),
-        "Both sides have it: say 'left_x' or 'right_x'",
+        "Both sides have it: give 'left_x' or 'right_x'",
     ),
     "a filter with a syntax error": (
         lambda t: over(t).agg(n=A.count(where="x >")),

@@ -252,7 +252,7 @@ PAIRS: dict[str, tuple[Made, Made, list[str]]] = {
     "a function instead": (
         MEDIAN,
         Made(aggregates={}, applied=applied("fare", "n")),
-        ["what is computed: aggregates → a function of whole windows"],
+        ["what is computed: aggregates → a function of windows"],
     ),
     "approximation": (
         MEDIAN,

@@ -204,7 +204,7 @@ class ShardTuples:
             raise MuntinError(
                 f"The {int(held[largest]):,} tuples in the windows{self._key(largest)} take about "
                 f"{describe_size(float(size[largest]))}, more than the {describe_size(limit)} that memory= leaves to "
-                f"each shard, of which there are {self._chunks.shards}; name more memory, or use shorter windows or "
+                f"each shard (shards: {self._chunks.shards}); give more memory, or use shorter windows or "
                 "fewer columns."
             )
         groups: list[BoolArray | None] = []

@@ -47,11 +47,11 @@ def why_not(aggregate: Aggregate) -> str | None:
     if isinstance(aggregate, ArgAggregate) or (
         isinstance(aggregate, ExtremeAggregate) and aggregate.extreme in ("first", "last")
     ):
-        return "it goes by the time of a pair, which is the later one of its two tuples'"
+        return "it needs the time of a pair, which is the later one of its two rows"
     if isinstance(aggregate, CollectAggregate):
         return "it lists a value for every pair"
     if isinstance(aggregate, CustomAggregate):
-        return "nothing is known of a custom function that would make multiplying right"
+        return "a custom function cannot be multiplied by the number of partners"
     return None
 
 
@@ -60,8 +60,8 @@ def how(aggregate: Aggregate) -> str:
     if isinstance(aggregate, CountAggregate | SumAggregate | ExtremeCountAggregate):
         return "that of one side, times the number of partners"
     if isinstance(aggregate, VarianceAggregate) and aggregate.sample:
-        return "that of one side, with every tuple counted once for each partner"
-    return "that of one side's tuples, where they have partners"
+        return "that of one side, with every row counted once for each partner"
+    return "that of the rows of one side that have partners"
 
 
 def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, time: pa.DataType) -> Bound:

@@ -145,7 +145,7 @@ def _over_numbered(operator: OrderedOperator, query: Query) -> list[str]:
 def _over_delta(operator: DeltaOperator, query: Query) -> list[str]:
     return [
         f"Rows in event-time order whose {operator.window.column!r} has not decreased, a leaf of "
-        f"{leaf_bytes(operator)} bytes for each; the others are counted as invalid rows and dropped. The last leaf of "
+        f"{leaf_bytes(operator)} bytes for each; the others are counted as invalid rows and excluded. The last leaf of "
         "every key is kept forever."
     ]
 

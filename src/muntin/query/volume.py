@@ -115,8 +115,7 @@ def state_warnings(operator: TimeOperator, delay: int, *, keyed: bool, keeps_row
     if size > (STATE_PER_KEY if keyed else STATE_OF_ONE_GROUP):
         group = "a key with rows in every pane" if keyed else "the one group, with rows in every pane,"
         thousand = f" and a thousand such keys {describe_size(1000 * size)}" if keyed else ""
-        rows = " The rows themselves, which the query also keeps, come on top; .compress() makes them smaller."
-        rows = rows if keeps_rows else ""
+        rows = " The rows that the query keeps come on top: .compress() makes them smaller." if keeps_rows else ""
         warnings.append(
             f"Warning: {group} keeps about {describe_size(size)} of state ({panes:,} panes),{thousand}. Choose a "
             "coarser slide, shorter windows or a shorter watermark for fewer panes, and fewer aggregates for smaller "

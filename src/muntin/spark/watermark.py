@@ -50,14 +50,16 @@ def check_watermark(source: Source, time: str, delay: int | None, input_name: st
         if delay is not None and delay // 1000 != own_delay // 1000:
             raise MuntinError(
                 f"watermark is {describe(delay)}, but the time column {time!r} of {input_name} has one of "
-                f"{describe(own_delay)} already, by withWatermark; leave watermark= out to use that, or withWatermark to use this."
+                f"{describe(own_delay)} already, by withWatermark; leave out "
+                "watermark= to use that, or withWatermark to use this."
             )
         return
     if source.watermarks:
         others = " and ".join(map(repr, source.watermarks))
         raise MuntinError(
             f"{input_name} has a watermark on {others} already, by withWatermark, and time is {time!r}: Spark allows "
-            f"no second one. Call withWatermark on {time!r} instead, or leave it to watermark=, or name the other as time."
+            f"no second one. Call withWatermark on {time!r} instead, or leave it out and give watermark=, or give the "
+            "other column as time."
         )
     hidden = planned_watermarks(source.frame)
     if hidden:
