@@ -122,7 +122,7 @@ def test_what_is_not_a_time(wrong: Any) -> None:
 
 
 def test_both() -> None:
-    with pytest.raises(MuntinError, match=r"both after= and memory=; with memory= Muntin finds when to compress\."):
+    with pytest.raises(MuntinError, match=r"both after= and memory=; with memory=, Muntin chooses when to compress\."):
         Compression.of("1 minute", "zstd", None, "2 GB", given_after=True)
     with pytest.raises(MuntinError, match="both after= and memory="):
         Compression.of(None, "zstd", None, "2 GB", given_after=True)

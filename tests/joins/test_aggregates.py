@@ -162,7 +162,7 @@ def test_over_pairs_is_what_a_nested_loop_says(
     (window,) = windows
     rows = union.with_keys(rows, on)
     plan, over = union.pair_plan(window, on, shards=(0,)), finish(window, on)
-    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         (share,) = by_shard(plan, pack(plan, [rows])).values()
         found = answers_of(over, window.title, over.run(cut(size, answer_table(plan, share))))
     expected = union.joined(naive.answers(rows, windows, on, NAIVE_PAIRS))

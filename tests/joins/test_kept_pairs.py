@@ -230,7 +230,7 @@ def test_if_nothing_was_shed_answers_are_exact(
     limits: tuple[int, int, int],
 ) -> None:
     rows = union.with_keys(rows, on)
-    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         found, qualities = answered(windows[0], on, rows, Shedding(0.0, None), size)
     check(list(found.items()), union.joined(naive.answers(rows, windows, on, NAIVE)))
     for quality in qualities.values():
@@ -253,7 +253,7 @@ def test_pieces_do_not_matter_and_every_group_is_there(
 ) -> None:
     rows, policy = union.with_keys(rows, on), Shedding(0.7, None, method)
     whole, qualities = answered(windows[0], on, rows, policy, 1 << 16)
-    with patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         cut_up, others = answered(windows[0], on, rows, policy, size)
     check(list(cut_up.items()), whole)
     for place, one in qualities.items():

@@ -135,11 +135,11 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         "shards must be a whole number from 1 to 100,",
     ),
     "no aggregate": (lambda t: agg(t, n=F.count("fare")), "n=.*is not an aggregate"),
-    "a reserved name": (lambda t: agg(t, window_id=A.count()), "'window_id' is a column that results have"),
+    "a reserved name": (lambda t: agg(t, window_id=A.count()), "'window_id' is a column that Muntin adds to results"),
     "a name of a key": (lambda t: agg(t, route=A.count()), "'route' is a key column already"),
     "the name of an incomplete window": (
         lambda t: agg(t, partial=A.count()),
-        "'partial' is a column that results have",
+        "'partial' is a column that Muntin adds to results",
     ),
     "a key that looks incomplete": (lambda t: muntin.over(t, FIVE, time="ts", by="partial"), "'partial' has the name"),
     "a key with a reserved name": (lambda t: muntin.over(t, FIVE, time="ts", by="window"), "'window' has the name"),
@@ -206,7 +206,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a schema of another type": (lambda t: apply(keyed(t), 7), "schema must be a string such as.*got 7"),
     "a schema with a variant": (lambda t: apply(keyed(t), "v variant"), "schema's column 'v' is of type variant"),
     "a schema with a key": (lambda t: apply(keyed(t), "route string"), "'route' is a key column already"),
-    "a schema with a reserved name": (lambda t: apply(keyed(t), "window string"), "'window' is a column that results"),
+    "a schema with a reserved name": (lambda t: apply(keyed(t), "window string"), "'window' is a column that Muntin"),
     "a schema with a name twice": (lambda t: apply(keyed(t), "n long, n long"), "schema names the column 'n' twice"),
     "a function of an unknown column": (
         lambda t: apply(keyed(t), columns=["ts", "fair"]),

@@ -407,7 +407,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no aggregate": (lambda a, b: join(a, b).agg(s=F.count("k")), "s=.*is not an aggregate"),  # type: ignore[arg-type]
     "no aggregates": (lambda a, b: join(a, b).agg(), r"agg\(\) got nothing to compute"),
     "the name of a key": (lambda a, b: join(a, b).agg(k=A.count()), "'k' is a key column already"),
-    "a reserved name": (lambda a, b: join(a, b).agg(window=A.count()), "'window' is a column that results have"),
+    "a reserved name": (
+        lambda a, b: join(a, b).agg(window=A.count()),
+        "'window' is a column that Muntin adds",
+    ),
     "a name twice": (lambda a, b: join(a, b).agg(n=A.count()).agg(n=A.count()), "There is an aggregate 'n' already"),
     "an unknown condition": (
         lambda a, b: join(a, b).agg(s=A.count(where="n > 1")),

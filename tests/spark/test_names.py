@@ -314,7 +314,10 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "all columns": (lambda t: over(t, by="ev.*"), "'ev.*' is 3 columns; name one of them: 'at', 'Kind', 'temp-c'"),
     "two keys of a name": (lambda t: over(t, by=["x", F.col("x").cast("int")]), "two columns called 'x'.*alias"),
     "a key twice, by case": (lambda t: over(t, by=["x", "X"]), "by names the column 'X' twice"),
-    "a reserved alias": (lambda t: over(t, by="x as window"), "'window' has the name of a result's own.*alias"),
+    "a reserved alias": (
+        lambda t: over(t, by="x as window"),
+        "'window' has the name of a column that.*alias",
+    ),
     "a key's name": (lambda t: over(t, by="x * 2 as n").agg(n=A.count()), "'n' is a key column already"),
     "a sum of words": (lambda t: over(t).agg(n=A.sum("upper(s)")), r"column 'upper\(s\)' is of type string"),
     "a number for words": (lambda t: over(t, by=[7]), "by column must be the name of a column.*got 7"),

@@ -114,7 +114,7 @@ class Progress:
             f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
             f"{self.batch_results:,} results",
             f"in all: {self.rows:,} rows"
-            + "".join(f", {getattr(self, name):,} {what}" for name, what in shown_if_any.items() if getattr(self, name))
+            + "".join(f", {getattr(self, name):,} {what}" for name, what in shown_if_any if getattr(self, name))
             + f", {self.results:,} results",
             f"state: {describe_size(self.state_bytes)}",
             *([] if self.warning is None else [f"warning: {self.warning}"]),
