@@ -200,7 +200,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "apply after agg": (lambda t: apply(agg(t, n=A.count())), "computes something already.*two queries for both"),
     "agg after apply": (lambda t: apply(keyed(t)).agg(n=A.count()), "applies a function already.*two queries for both"),
     "apply twice": (lambda t: apply(apply(keyed(t))), "computes something already"),
-    "a schema that is none": (lambda t: apply(keyed(t), "n lonk"), "schema 'n lonk' is not one.*'n long, mean double'"),
+    "a schema that is none": (lambda t: apply(keyed(t), "n lonk"), "schema 'n lonk' cannot be.*'n long, mean double'"),
     "an empty schema": (lambda t: apply(keyed(t), ""), "schema.*'n long, mean double'"),
     "a schema of no columns": (lambda t: apply(keyed(t), "long"), "schema.*'n long, mean double'"),
     "a schema of another type": (lambda t: apply(keyed(t), 7), "schema must be a string such as.*got 7"),

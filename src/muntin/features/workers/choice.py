@@ -82,14 +82,8 @@ def _model(
     if incremental and numbered is None:
         return "active", f"{reason}, all windows are forward-context-free, and partial results answer them"
     if numbered is not None:
-        return (
-            "agnostic",
-            f"{reason}, and the window of {numbered.title} that a tuple is in is unknown until it is finalized",
-        )
-    return (
-        "agnostic",
-        f"{reason}, and windows that need the rows themselves differ in cost: any free worker takes them",
-    )
+        return "agnostic", f"{reason}, and a tuple's windows of {numbered.title} are unknown until it is finalized"
+    return "agnostic", f"{reason}, and windows that need the rows themselves differ in cost: any free worker takes one"
 
 
 def _aware(windows: Sequence[Window]) -> Window | None:
