@@ -101,9 +101,9 @@ class PairsScaledBack:
         keys = [key_codes.normalised(self.table.keys.column(name).take(codes)) for name in self.plan.keys]
         groups = self.pairs.numbers(keys)
         values = dict(answered.values)
-        estimates, asked = self.pairs.told(groups, self.shedding)
+        estimates, request = self.pairs.told(groups, self.shedding)
         shed = estimates.approximate
-        asked, shed_groups = asked.take(shed), groups[shed]
+        request, shed_groups = request.take(shed), groups[shed]
         by_measure = {}
         for number, measure in enumerate(measures(self.plan)):
             estimated = self.pairs.estimates(number, self.shedding.is_uniform)
@@ -112,9 +112,9 @@ class PairsScaledBack:
             name, scale = output.name, self._scaled[output.name]
             kept_values, interval = values[name].take(pa.array(shed)), None
             if scale is not None and scale.weighed is not None:
-                interval = interval_of(scale, by_measure[scale.weighed], asked)
+                interval = interval_of(scale, by_measure[scale.weighed], request)
                 values[name] = patched(values[name], shed, typed(interval.value, kept_values, output))
             elif scale is not None:
-                interval = scale.interval(kept_values, None, asked)
+                interval = scale.interval(kept_values, None, request)
             tell_interval(estimates, name, interval, shed, values[name])
         return replace(answered, values=values, estimates=estimates)
