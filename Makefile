@@ -3,12 +3,13 @@
 # make test     lint, types and tests
 # make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
+# make compare  the speed of two revisions without Spark, about six minutes: make compare ARGS="OLD [NEW]"
 
 VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test test-extended faults lint bench pictures test-oldest clean
+.PHONY: help setup demo trading test test-extended faults lint bench compare pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -40,6 +41,9 @@ lint: setup
 
 bench: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin bench slide
+
+compare: setup
+	@$(VENV)/bin/python scripts/compare_speed.py $(ARGS)
 
 pictures: setup
 	@$(WITH_JAVA) $(VENV)/bin/python scripts/draw_windows.py

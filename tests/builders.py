@@ -26,7 +26,7 @@ from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.operators import leaf_index
 from muntin.engine.operators import operator as operator_module
-from muntin.engine.operators import time as time_family
+from muntin.engine.operators import time as time_operators
 from muntin.engine.operators.operator import Output
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
@@ -319,7 +319,7 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
         patch.object(leaf_index, "FEW", most % 2),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(operator_module, "MOST_ANSWERS", most),
-        patch.object(time_family, "MOST_ANSWERS", most),
+        patch.object(time_operators, "MOST_ANSWERS", most),
         patch.object(pane_stage, "FLUSH_LEAVES", most),
         patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
         patch.object(bundles, "BUNDLE_BYTES", 700 * most),

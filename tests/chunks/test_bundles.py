@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.engine.chunks import bundles
-from muntin.engine.chunks.bundles import Bundles, Place
+from muntin.engine.chunks.bundles import Bundles, Location
 from muntin.engine.state import MemoryState, StateValues
 from muntin.errors import StateError
 from muntin.panes.packed import Kind, seal
@@ -17,7 +17,7 @@ from tests.builders import Stream, row, sliding
 from tests.chunks.test_chunks import headers, in_order, plan_of
 
 
-def opened(state: MemoryState, places: dict[str, Place] | None = None, limit: int | None = None) -> Bundles:
+def opened(state: MemoryState, places: dict[str, Location] | None = None, limit: int | None = None) -> Bundles:
     return Bundles(StateValues(state, "bundles", 0), (places or {}).items(), limit)
 
 
@@ -45,9 +45,9 @@ def test_any_order_of_events(events: list[tuple[str, int]], most: int) -> None:
             elif event in ("write", "next batch"):
                 found.write()
                 assert found.nbytes == sum(map(len, state.values.values()))
-                assert state.values.keys() == {found.place(name).value for name in held}
+                assert state.values.keys() == {found.location(name).value for name in held}
                 if event == "next batch":
-                    found = opened(state, {name: found.place(name) for name in held})
+                    found = opened(state, {name: found.location(name) for name in held})
             assert {name: found.read(name, len(value)) for name, value in held.items()} == held
     for name in held:
         found.drop(name)
@@ -90,7 +90,7 @@ def test_a_damaged_bundle_is_said_to_be_one() -> None:
     (name,) = state.values
     state.values[name] = state.values[name][:-1] + b"?"
     with pytest.raises(StateError, match="damaged"):
-        opened(state, {"chunk-0": found.place("chunk-0")}).read("chunk-0", 22)
+        opened(state, {"chunk-0": found.location("chunk-0")}).read("chunk-0", 22)
 
 
 def test_many_chunks_take_few_values() -> None:
@@ -99,7 +99,7 @@ def test_many_chunks_take_few_values() -> None:
     for rows, watermark in in_order(4, length=100):
         stream.batch(rows, watermark)
         (header,) = headers(stream).values()
-        values = {each.place.value for each in header.chunks}
+        values = {each.location.value for each in header.chunks}
         assert len(header.chunks) >= 99
         assert len(values) <= 2
         assert stream.total("state_bytes") == sum(map(len, stream.states[0].values.values()))
@@ -112,5 +112,5 @@ def test_chunks_of_version_1_have_values_of_their_own() -> None:
     state = MemoryState()
     found = opened(state)
     found.add("chunk-0", chunk(0, 10), alone=True)
-    assert found.place("chunk-0") == Place("chunk-0", 22, None)
-    assert opened(state, {"chunk-0": Place("chunk-0", 22, None)}).read("chunk-0", 22) == chunk(0, 10)
+    assert found.location("chunk-0") == Location("chunk-0", 22, None)
+    assert opened(state, {"chunk-0": Location("chunk-0", 22, None)}).read("chunk-0", 22) == chunk(0, 10)

@@ -147,7 +147,7 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
         assert metrics.chunk_tuples == sum(chunk.tuples for chunk in header.chunks)
         assert metrics.compressed_chunks == sum(chunk.compressed for chunk in header.chunks)
         sizes = {name: len(value) for name, value in stream.states[shard].values.items()}
-        assert all(sizes[chunk.place.value] == chunk.place.size for chunk in header.chunks)
+        assert all(sizes[chunk.location.value] == chunk.location.size for chunk in header.chunks)
         hot = [chunk for chunk in header.chunks if not chunk.compressed]
         assert metrics.uncompressed_bytes == sum(chunk.size for chunk in hot) == sum(chunk.raw for chunk in hot)
         assert metrics.compressed_bytes == sum(chunk.size for chunk in header.chunks if chunk.compressed)
@@ -166,8 +166,12 @@ def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
 
 def stored(stream: Stream, shard: int, chunk: Chunk) -> bytes:
     """The bytes of a chunk in the state."""
-    place, value = chunk.place, stream.states[shard].values[chunk.place.value]
-    return value if place.at is None else bytes(packed.unseal(packed.Kind.BUNDLE, value)[place.at :][: chunk.size])
+    location, value = chunk.location, stream.states[shard].values[chunk.location.value]
+    return (
+        value
+        if location.offset is None
+        else bytes(packed.unseal(packed.Kind.BUNDLE, value)[location.offset :][: chunk.size])
+    )
 
 
 def chunk_names(stream: Stream) -> list[tuple[int, str]]:

@@ -217,7 +217,7 @@ def test_open_rows_and_panes(windows: list[PaneWindow], rows: list[Row], waterma
     plan = make_plan(windows, ("k",), ["count", "max_w", "composed"])
     table = lift(plan, rows)
     still_open = [row for row in rows if any(end > watermark for end, *_ in naive.places(row, windows, ()))]
-    kept, late = open_rows(table, plan, Watermarks.at(watermark), lambda late, times, marks, of_tuples: late)
+    kept, late = open_rows(table, plan, Watermarks.at(watermark), lambda late, times, watermarks, of_tuples: late)
     expected = naive_pane_values(plan, still_open)
     check_panes(pane_values(plan, kept), expected)
     check_panes(pane_values(plan, without_closed(table, plan, Watermarks.at(watermark))), expected)

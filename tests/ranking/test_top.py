@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.engine.operators import time as time_family
+from muntin.engine.operators import time as time_operators
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.features.drift.feature import Drift
@@ -112,7 +112,7 @@ def texts(results: Iterable[dict[str, Any]]) -> list[str]:
 @given(plans(), strategies.rows(max_size=25), PIECES, st.sampled_from([1 << 20, 3]), st.data())
 def test_any_table_is_a_full_sort(plan: Plan, rows: list[Row], piece: int, most: int, data: st.DataObject) -> None:
     sent = by_shard(plan, pack(plan, [rows]))
-    with patch.object(time_family, "MOST_ANSWERS", most), patch.object(merging, "MOST_ROWS", piece):
+    with patch.object(time_operators, "MOST_ANSWERS", most), patch.object(merging, "MOST_ROWS", piece):
         complete = [batch for share in sent.values() for batch in answer_table(unranked(plan), share)]
         cut = [batch for share in sent.values() for batch in answer_table(plan, share)]
         found = list(merged(plan, top_of(plan), data.draw(st.permutations(cut))))

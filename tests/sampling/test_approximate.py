@@ -537,3 +537,12 @@ def test_a_pause_grows_and_ends() -> None:
     assert Pause(40, 100, 100).after(110, 0, 1, 1).until == 110 + pause.LONGEST * 10
     assert again.after(again.until + 10, 1, 5, 5) == Pause(0, again.until + 10)
     assert again.after(again.until + 10, 0, 0, 0) == again
+
+
+def test_exact_answers_may_be_larger_than_doubles_can_tell() -> None:
+    """The interval of an exact answer is the answer, as a double."""
+    plan = make_plan([sliding(10, 10)], names=["sum_n", "median_x"], approximation=policy(2, 0.9))
+    large = 2**60 + 1
+    ((_, values),) = next(answer(plan, [[row(t, n=large if t == 0 else 0) for t in range(9)]]))
+    assert values["sum_n"] == large
+    assert values["quality"]["low"]["sum_n"] == values["quality"]["high"]["sum_n"] == 2.0**60

@@ -16,7 +16,7 @@ from muntin.engine import map_stage as pane_stage
 from muntin.engine.answers import closed_windows, rendered
 from muntin.engine.contents import ShardTuples
 from muntin.engine.operators import leaf_index
-from muntin.engine.operators import time as time_family
+from muntin.engine.operators import time as time_operators
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.operators.time import new_windows
@@ -52,7 +52,7 @@ def test_any_table_is_naive(plan: Plan, rows: list[Row], data: st.DataObject) ->
     most = data.draw(st.sampled_from([1 << 20, 5, 1]))
     with (
         patch.multiple(pane_stage, FLUSH_LEAVES=flush, DENSE_GROUPS=dense),
-        patch.object(time_family, "MOST_ANSWERS", most),
+        patch.object(time_operators, "MOST_ANSWERS", most),
     ):
         found = list(answer(plan, data.draw(strategies.cuts(rows))))
     for share in found:
@@ -124,7 +124,7 @@ def test_many_keys_in_one_window() -> None:
 
 def test_windows_are_sliced_to_bound_memory() -> None:
     plan = make_plan([sliding(10, 1)], ())
-    with patch.object(time_family, "MOST_ANSWERS", 16):
+    with patch.object(time_operators, "MOST_ANSWERS", 16):
         batches = list(answer_table(plan, pack(plan, [[row(t) for t in range(100)]])))
     sizes = [batch.num_rows for batch in batches]
     assert sum(sizes) == 109
@@ -235,11 +235,11 @@ def test_leaves_of_one_window_in_a_set_that_has_few(
     key = indexes[0].keys_between(start, start + length)
     with patch.object(leaf_index, "SEARCHED", searched):
         found = indexes[1].of_window(key, start, start + length)
-    held = indexes[1].held(key, np.full(len(key), start), np.full(len(key), start + length))
+    held = indexes[1].filled_ranges(key, np.full(len(key), start), np.full(len(key), start + length))
     expected = [[leaf for leaf in some if leaf[0] == each and start <= leaf[1] < start + length] for each in key]
     for ranges in (found, held):
-        at = np.arange(len(key)) if ranges.at is None else ranges.at
-        assert at.tolist() == [place for place, each in enumerate(expected) if each]
+        windows = np.arange(len(key)) if ranges.windows is None else ranges.windows
+        assert windows.tolist() == [position for position, each in enumerate(expected) if each]
         assert [some[b:e] for b, e in zip(ranges.begin, ranges.end, strict=True)] == [each for each in expected if each]
         assert ranges.runs.size == sum(map(len, expected))
         assert not ranges.all_leaves or [leaf for each in expected for leaf in each] == some

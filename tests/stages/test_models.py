@@ -180,14 +180,14 @@ def check_state(stream: Stream) -> None:
     """Nothing is in the state but what its header names, and a cold worker finds in it what a warm one has."""
     for shard, state in stream.states.items():
         header = stream.store(shard).header
-        of_chunks = {each.place.value for each in header.chunks}
+        of_chunks = {each.location.value for each in header.chunks}
         assert state.values.keys() == {each.name for each in header.segments} | of_chunks
         warm = stream.store(shard).table()
         plan = plan_of(stream.plan, shard)
         cold = PaneStore(plan, "query", shard, state, HotCache(capacity=1)).table()
         sizes = [
             [] if each is None else [*map(len, each.leaves), 0 if each.tuples is None else len(each.tuples)]
-            for each in (cold, warm if warm is None else without_closed(warm, plan, header.marks))
+            for each in (cold, warm if warm is None else without_closed(warm, plan, header.watermarks))
         ]
         assert sizes[0] == sizes[1] or not any(sizes[0] + sizes[1])
 

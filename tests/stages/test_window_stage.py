@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from muntin.engine import map_stage as pane_stage
 from muntin.engine import store
-from muntin.engine.operators import time as time_family
+from muntin.engine.operators import time as time_operators
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
 from muntin.engine.store import HotCache, PaneStore
@@ -63,7 +63,7 @@ def check_state(stream: Stream) -> None:
         warm = stream.store(shard).table()
         cold = PaneStore(plan, "query", shard, state, HotCache(capacity=1)).table()
         check_panes(*({} if each is None else open_panes(plan, each, header.watermark) for each in (cold, warm)))
-        of_chunks = {each.place.value: each.place.size for each in header.chunks}
+        of_chunks = {each.location.value: each.location.size for each in header.chunks}
         sizes = {each.name: each.size for each in header.segments} | of_chunks
         assert {name: len(value) for name, value in state.values.items()} == sizes
         assert [segment.tier for segment in header.segments] == sorted(
@@ -97,7 +97,7 @@ def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: 
     with (
         patch.object(store, "FANOUT", fanout),
         patch.object(table, "_SLACK", slack),
-        patch.object(time_family, "MOST_ANSWERS", most),
+        patch.object(time_operators, "MOST_ANSWERS", most),
         patch.multiple(pane_stage, FLUSH_LEAVES=most, DENSE_GROUPS=most),
     ):
         for step in [*steps, closing]:

@@ -1,7 +1,7 @@
-"""From closed windows to their answers: a chain of links, of which the innermost is exact.
+"""From closed windows to their answers: a chain of links, the innermost of which is exact.
 
-Every link gets windows whose decomposable aggregates are combined already, and hands on values, with estimates if they
-are not exact. The chain of a query is made once for a batch; rows of results are rendered behind its last link.
+Every link gets windows with their decomposable aggregates, and returns values, with estimates if they are not exact.
+The chain is made once per batch; rows of results are rendered after its last link.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from muntin.partials.values import taken_from, viewed
 
 @dataclass(frozen=True)
 class ClosedWindows:
-    """Windows of keys that close together, of one operator."""
+    """Windows of one operator that close together."""
 
     operator: WindowOperator
     answers: Answers
     values: Mapping[str, pa.Array]
     """The decomposable aggregates."""
     lazy: LazyAggregates
-    """Those that are only computed if a link asks for them."""
+    """Hidden aggregates that are only computed when a link requests them."""
     also: Mapping[str, OfContents] = field(default_factory=dict)
-    """What an outer link wants computed of the tuples, where an inner one reads them anyway."""
+    """Functions of an outer link, for an inner one to compute where it reads the tuples anyway."""
 
     def __len__(self) -> int:
         return len(self.answers.key)
 
     def take(self, positions: Int64Array) -> ClosedWindows:
-        """Some of them, in order."""
-        taken = pa.array(positions)
-        values = {name: column.take(taken) for name, column in self.values.items()}
+        """The windows at some positions, in order."""
+        indices = pa.array(positions)
+        values = {name: column.take(indices) for name, column in self.values.items()}
         return replace(self, answers=self.answers.take(positions), values=values, lazy=LazyOfSome(self.lazy, positions))
 
 
@@ -53,11 +53,11 @@ class Answered:
     values: Mapping[str, pa.Array]
     """By name; hidden aggregates may be among them."""
     estimates: Estimates | None = None
-    """How good they are, window by window; None if all are exact."""
+    """Their quality, window by window; None if all are exact."""
     window_of_row: Int64Array | None = None
     """The window of each row of values, where a function returns any number of rows."""
     given: Int64Array | None = None
-    """How many tuples of each window the function was given."""
+    """How many tuples of each window the function got."""
 
 
 class AnswerLink(Protocol):
@@ -95,7 +95,7 @@ def closed_windows(operator: WindowOperator, combined: Combined) -> ClosedWindow
 def rendered(schema: Schema, table: PaneTable, answered: Answered) -> pa.RecordBatch:
     """Rows of results."""
     answers, values = answered.windows.answers, answered.values
-    columns = [values[each.name] for each in schema.columns]
+    columns = [values[column.name] for column in schema.columns]
     if schema.quality_fields is not None:
         assert answered.estimates is not None, "some link makes estimates"
         quality = answered.estimates.column(schema.quality_fields, values)
@@ -128,7 +128,7 @@ def result_batch(schema: Schema, table: PaneTable, answers: Answers, values: Seq
 
 
 def rows_as_results(schema: Schema, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Results without a window: the keys, and the whole row in `late`."""
+    """Results without a window: the keys, and the full row in `late`."""
     assert schema.late_row is not None
     for batch in rows.to_batches():
         late = pa.StructArray.from_arrays(

@@ -1,4 +1,4 @@
-"""One batch of one shard: what arrived, and how far the shard has got with it."""
+"""One batch of one shard: what arrived, and the results of every step."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from muntin.panes.watermarks import Watermarks
 
 @dataclass(frozen=True)
 class Arrived:
-    """What map tasks sent to a shard, unpacked."""
+    """What the map tasks sent to a shard, unpacked."""
 
     tables: Sequence[PaneTable] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     latest: int = NO_TIME
     """The latest event time that any task has seen."""
     late: Sequence[pa.RecordBatch] = ()
-    """Rows that came too late for all of their windows, or too early, as results."""
+    """Rows that are too late for all of their windows, or too far ahead, as results."""
 
     @classmethod
     def of(
         cls, sent: Iterable[PackedPanes], plan: Plan, closed: Watermarks, features: Mapping[str, ShardFeature]
     ) -> Arrived:
-        """Everything that was sent, without what came too late for all of its windows."""
+        """Unpack what was sent, without what is too late for all of its windows."""
         counts = dict.fromkeys(("rows", "invalid_rows", "outside_rows", "ahead_rows", "late_rows", "arrived_bytes"), 0)
         tables, late, latest = list[PaneTable](), list[pa.RecordBatch](), NO_TIME
-        # By time they mostly are in order as they are; by content, too, so that a replay adds in the same order.
+        # Sorted by time, tuples are mostly in order; also by content, so that a replay merges in the same order.
         for share in sorted(sent, key=lambda share: (share.latest, share.panes or b"")):
             latest = max(latest, share.latest)
             for name in ("rows", "invalid_rows", "outside_rows", "ahead_rows"):
@@ -72,16 +72,16 @@ def _in_time(
     for feature in features.values():
         table = feature.arrived(table)
 
-    def counted(late: Any, times: Any, marks: Watermarks, of_tuples: bool) -> Any:
+    def counted(late: Any, times: Any, watermarks: Watermarks, of_tuples: bool) -> Any:
         for feature in features.values():
-            late = feature.late(late, times, marks, of_tuples)
+            late = feature.late(late, times, watermarks, of_tuples)
         return late
 
     return open_rows(table, plan, closed, counted)
 
 
 def _too_late(rows: bytes, plan: Plan, closed: Watermarks) -> pa.Table:
-    """Those of some rows that came too late for all of their windows."""
+    """The rows that are too late for all of their windows."""
     table = packed.unpack_rows(rows)
     times = np.asarray(table.column(plan.time).cast(pa.int64()))
     return table.filter(pa.array(closed.too_late(times, plan.windows)))
@@ -89,39 +89,39 @@ def _too_late(rows: bytes, plan: Plan, closed: Watermarks) -> pa.Table:
 
 @dataclass
 class ShardBatch:
-    """One batch of one shard. Features see it at every step."""
+    """One batch of one shard. Every step of a feature gets it."""
 
     plan: Plan
     shard: int
     header: Header
-    """What the batch before has left."""
+    """The header of the batch before."""
     closed: Watermarks
-    """Up to where windows have closed: the watermarks of the batch before."""
+    """The watermarks of the batch before: windows have closed up to them."""
     now: Watermarks
     metrics: Metrics
     chunks: ChunkStore
     values: StateValues
-    """The values of the shard's state, for features that keep some of their own."""
+    """The values of the shard's state, for features with their own state."""
     notes: Mapping[str, Any]
-    """What features remember from the batch before, by their names, if this worker had it."""
+    """Notes of features from the batch before, by their names, if this worker ran it."""
     before: PaneTable | None = None
     arrived: PaneTable | None = None
     ingested: Ingested | None = None
     tuples: ShardTuples | None = None
-    """The tuples behind the closing windows, once the batch is ingested."""
+    """The tuples of the closing windows, once the batch is ingested."""
     left: PaneTable | None = None
-    """What open windows still need, once closed windows are answered."""
+    """The table with what open windows need, once closed windows are answered."""
     added: PaneTable | None = None
-    """What of it is new, and has to be written."""
+    """The part of it that is new and has to be written."""
     remembers_table: bool = True
     """Whether the table may stay in the worker's memory."""
     new_notes: dict[str, Any] = field(default_factory=dict)
-    """What features want to find again in the next batch."""
+    """Notes of features for the next batch."""
 
     @property
     def closing(self) -> Iterator[tuple[Any, int, int]]:
-        """The operators whose windows close with this batch, with the times between which they end."""
+        """The operators whose windows close with this batch, with the interval `(after, until]` of their ends."""
         for operator in self.plan.operators:
-            after, until = operator.mark(self.closed), operator.mark(self.now)
+            after, until = operator.closes_at(self.closed), operator.closes_at(self.now)
             if until > after:
                 yield operator, after, until

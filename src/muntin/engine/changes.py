@@ -169,14 +169,14 @@ def _applied(old: Description, new: Description) -> Iterator[str]:
 
 _COMPUTED = {None: "aggregates", FUNCTION: "a function of windows"}
 _COMPARED = {"approximate": ("seed",), "shed": ("method",), "active": ("batch",)}
-"""What the meaning of the state depends on, of the features that Muntin comes with; of others, all that they say."""
+"""The parts of built-in features that the meaning of the state depends on. Of other features, all parts count."""
 _CALLS = {"active": "parallel"}
 
 
 def _features(old: Description, new: Description) -> Iterator[str]:
-    """What features say of themselves. The parts that every query has are no mappings with these names."""
-    names = {name for each in (old, new) for name, part in each.items() if isinstance(part, dict) or part is None}
-    for name in sorted(names - {"applied", "types"}, key=_place):
+    """Differences between the descriptions of features: all entries that are mappings, but for two of every query."""
+    names = {name for query in (old, new) for name, part in query.items() if isinstance(part, dict) or part is None}
+    for name in sorted(names - {"applied", "types"}, key=_rank):
         was, now = old.get(name), new.get(name)
         if not was and not now:
             continue
@@ -186,18 +186,18 @@ def _features(old: Description, new: Description) -> Iterator[str]:
             continue
         for part in _COMPARED.get(name, sorted({*was, *now} - {"written"})):
             if was.get(part) != now.get(part):
-                values = (repr(each.get(part)) if name == "shed" else each.get(part) for each in (was, now))
+                values = (repr(feature.get(part)) if name == "shed" else feature.get(part) for feature in (was, now))
                 yield _from_to(f"{part} of {call}", *values)
 
 
-def _place(name: str) -> tuple[int, str]:
+def _rank(name: str) -> tuple[int, str]:
     known = [*_COMPARED]
     return (known.index(name) if name in known else len(known)), name
 
 
 def _added_or_removed(name: str, call: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     if name == "active":
-        models = ["active" if each else "not active" for each in (was, now)]
+        models = ["active" if workers else "not active" for workers in (was, now)]
         return _from_to(f"worker model of {call}", *models)
     written = (now or was or {}).get("written", call)
     return f"{written} {'added' if now else 'removed'}"
@@ -214,7 +214,7 @@ def _order(old: Description, new: Description) -> Iterator[str]:
 def _rest(old: Description, new: Description) -> Iterator[str]:
     """Differences in settings that rarely change the state, listed only if nothing else differs."""
     for policy in ("approximate", "shed"):
-        written = [(each.get(policy) or {}).get("written") for each in (old, new)]
+        written = [(query.get(policy) or {}).get("written") for query in (old, new)]
         if written[0] != written[1]:
             yield _from_to("", *written)
     columns = [[name for name in query["types"] if not name.startswith(PREFIX)] for query in (old, new)]

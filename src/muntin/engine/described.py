@@ -14,34 +14,34 @@ _REMEDY = "Restore the query, or start it with a new checkpoint location."
 
 
 def describe(plan: Plan, backend: StateBackend, described: str) -> str:
-    """The digest of the description, which is written where there is none yet, or another one.
+    """Write the description if it is new or has changed, and return its digest.
 
-    What the state means is the same then, but names and texts may have changed.
+    A changed description has the same meaning for the state: only names or texts differ.
     """
     body = encode(plan.description)
-    found = digest(body.decode())
-    if found != described:
+    current = digest(body.decode())
+    if current != described:
         backend.write_description(seal(Kind.DESCRIPTION, body))
-    return found
+    return current
 
 
 def other_query(plan: Plan, backend: StateBackend) -> StateError:
-    """The error for a query whose state means something else than what is there."""
+    """The error for a checkpoint of another query."""
     made_by = _read(backend)
     if made_by is None:
         return StateError(
             "The checkpoint was made by a query with other windows, keys, columns or aggregates, so its panes "
             f"mean something else. {_REMEDY}"
         )
-    found = changes(made_by, plan.description)
-    if not found:
+    differences = changes(made_by, plan.description)
+    if not differences:
         return StateError(
             "The checkpoint was made by a query whose panes mean something else, though its windows, keys, columns and "
             f"aggregates look the same; another version of Muntin may have made it. {_REMEDY}"
         )
     return StateError(
         "The checkpoint was made by another query, so its panes mean something else. What differs: "
-        f"{'; '.join(found)}. {_REMEDY}"
+        f"{'; '.join(differences)}. {_REMEDY}"
     )
 
 
@@ -54,7 +54,7 @@ def other_shards(before: int, now: int) -> StateError:
 
 
 def _read(backend: StateBackend) -> Description | None:
-    """None if there is none, or none that can be read: it only makes the message better."""
+    """The stored description; None if it is missing or unreadable, as it only improves the message."""
     value = backend.read_description()
     if value is None:
         return None

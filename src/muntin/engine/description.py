@@ -1,7 +1,7 @@
-"""What the state of a query is of, in words: kept beside the state, so that a change of the query can be told.
+"""A readable description of the query, stored beside its state, so that changes of the query can be reported.
 
-The fingerprint says that two queries differ, the description says in what. It has all that the fingerprint covers; what
-a partial keeps is there as a digest, since that is only compared.
+The fingerprint shows that two queries differ; the description shows how. It covers everything that the fingerprint
+covers. The state of a partial is included as a digest, since it is only compared.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 VERSION = 1
 PAIRS = "pairs"
-"""What is computed of windows where it is the pairs of a join."""
+"""The `what` of window functions that compute the pairs of a join."""
 FUNCTION = "a function of whole windows"
-"""The same for the user's function; this text is in checkpoints."""
+"""The `what` of the user's functions; this text is in checkpoints."""
 Description: TypeAlias = dict[str, Any]
 
 
 def description(plan: Plan) -> Description:
     applied = _applied(plan)
-    own = {
+    content = {
         "version": VERSION,
         "join": any(feature.name == "join" for feature in plan.features) or (applied or {}).get("what") == PAIRS,
         "time": plan.time,
@@ -35,11 +35,11 @@ def description(plan: Plan) -> Description:
         "keys": list(plan.keys),
         "types": {name: str(kind) for name, kind in sorted(plan.types.items())},
         "aggregates": [_aggregate(output.name, output.bound) for output in plan.outputs],
-        "partials": [[digest(kept(partial)) for partial in each.partials] for each in plan.layout.leaf_sets],
+        "partials": [[digest(kept(partial)) for partial in leaf_set.partials] for leaf_set in plan.layout.leaf_sets],
         "tuples": list(plan.layout.tuples.names) if plan.layout.keeps_tuples and plan.layout.tuples is not None else [],
         "applied": applied,
     }
-    return own | {feature.name: described for feature in plan.features if (described := feature.described())}
+    return content | {feature.name: described for feature in plan.features if (described := feature.described())}
 
 
 def encode(described: Description) -> bytes:
@@ -47,7 +47,7 @@ def encode(described: Description) -> bytes:
 
 
 def decode(value: bytes) -> Description | None:
-    """None for a version that is not known here."""
+    """The description; None for an unknown version."""
     described: Description = json.loads(value)
     return described if described.get("version") == VERSION else None
 
@@ -65,7 +65,7 @@ def _aggregate(name: str, bound: Bound) -> dict[str, object]:
 
 
 def of_tuples(column: str) -> str:
-    """What is kept where the tuples themselves are, with a column."""
+    """The entry for a column of kept tuples."""
     return f"tuples with {column}"
 
 

@@ -1,4 +1,4 @@
-"""What leaves a shard: results, or work that is handed out."""
+"""What a shard emits: results, or windows for other tasks to answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Results:
 
     rows: pa.RecordBatch
     windows: ClosedWindows | None = None
-    """The windows that they are of, row by row; None for late rows, and where a function returned the rows."""
+    """The window of each row; None for late rows, and for rows that a function returned."""
     count: int | None = None
-    """How many results the rows stand for, where some were left out on the way."""
+    """The number of results before some were left out; None if all are there."""
 
     def __len__(self) -> int:
         return self.rows.num_rows if self.count is None else self.count
@@ -30,7 +30,7 @@ class Handout(Protocol):
 
     @property
     def turn(self) -> int:
-        """When it is begun, among those of a batch."""
+        """Its turn among the jobs of a batch: lower ones begin first."""
         ...
 
     def __len__(self) -> int: ...

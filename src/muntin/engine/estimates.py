@@ -1,7 +1,6 @@
-"""Estimates of windows: how each was answered, how far off that may be, from how many tuples; and the column `quality`.
+"""Estimates of windows: how each was answered, its error, and the number of tuples; and the column `quality`.
 
-Answers are a chain of links, and this is what they hand to each other beside the values. The column is rendered once,
-when the last link is through.
+The links of the chain of answers pass them on with the values. The column is rendered once, after the last link.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from muntin.partials import values
 from muntin.partials.values import is_number, nan_as_null, of_type
 
 MANY = 1 << 14
-"""Up to so many windows, what is the same of all of them is kept at hand."""
+"""Up to this many windows, constant columns are cached."""
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
 
 
 def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
-    """Intervals are there for numbers, and for lists of them."""
+    """The type of the column. Numbers and lists of numbers have intervals."""
     sides = pa.struct([(name, _side(kind)) for name, kind in outputs.items() if _side(kind) is not None])
     fields = [("mode", pa.string()), ("error", pa.float64()), ("confidence", pa.float64())]
     fields += [("low", sides), ("high", sides)] if sides.num_fields else []
@@ -47,52 +46,49 @@ def _side(kind: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True)
 class QualityFields:
-    """The fields of the column and of its intervals, at hand: to ask a type for them takes as long as to fill them."""
+    """The cached fields of the column and of its intervals: reading them from the type is as slow as filling them."""
 
     of_column: tuple[pa.Field, ...]
     of_sides: tuple[pa.Field, ...]
 
     @classmethod
     def of(cls, kind: pa.StructType) -> QualityFields:
-        sides = next((each.type for each in kind if each.name == "low"), ())
+        sides = next((column.type for column in kind if column.name == "low"), ())
         return cls(tuple(kind), tuple(sides))
 
 
 @dataclass
 class Estimates:
-    """How good the answers of some windows are, window by window."""
+    """The quality of answers, window by window."""
 
     approximate: Int64Array
     """The positions of the approximate windows, in order."""
     exact_mode: str
     """The mode of all other windows."""
     error: Float64Array
-    """Of the approximate windows: the largest error of their aggregates; NaN where one of them is unknown."""
+    """The error of each approximate window: the largest of its aggregates; NaN where one is unknown."""
     confidence: float
     sampled: Int64Array
-    """How many tuples each window was answered from: all of them where it is exact."""
+    """How many tuples each window was answered from: all tuples where it is exact."""
     size: Int64Array
     """How many tuples each window received."""
     low: dict[str, pa.Array | None] = field(default_factory=dict)
     high: dict[str, pa.Array | None] = field(default_factory=dict)
-    """The intervals of estimated aggregates; None where none is known. Exact aggregates have no entry."""
+    """The intervals of estimated aggregates; None for an unknown interval. Exact aggregates have no entry."""
     complete: set[str] = field(default_factory=set)
-    """The estimated aggregates whose intervals cover exact windows, too: there both sides equal the answer."""
+    """The estimated aggregates whose intervals include exact windows, where both sides equal the answer."""
 
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Estimates:
         return cls(np.zeros(0, dtype=np.int64), mode, np.zeros(0), 1.0, size, size)
 
     def may_be_off(self, error: Float64Array, windows: Int64Array | None = None) -> None:
-        """Raise the errors to those of another aggregate, for some of the approximate windows or for all of them.
-
-        An unknown error, NaN, wins over every other.
-        """
+        """Raise the errors of some or all approximate windows to those of another aggregate. NaN (unknown) wins."""
         if windows is None or len(windows) == len(self.approximate):
             self.error = np.maximum(self.error, error)
         else:
-            places = np.searchsorted(self.approximate, windows)
-            self.error[places] = np.maximum(self.error[places], error)
+            positions = np.searchsorted(self.approximate, windows)
+            self.error[positions] = np.maximum(self.error[positions], error)
 
     def forget(self, name: str, windows: BoolArray) -> None:
         """Drop the interval of an aggregate in these approximate windows; their error becomes unknown."""
@@ -103,14 +99,14 @@ class Estimates:
         self.may_be_off(np.full(int(windows.sum()), np.nan), np.flatnonzero(windows))
 
     def among(self, positions: Int64Array, size: Int64Array) -> Estimates:
-        """The same windows at these positions among others, all of which are exact."""
+        """The same estimates at these positions among other windows, which are exact."""
         sampled = size.copy()
         sampled[positions] = self.sampled
-        places = np.full(len(size), -1)
-        places[positions] = np.arange(len(positions))
-        spread = pa.array(places, mask=places < 0)
+        sources = np.full(len(size), -1)
+        sources[positions] = np.arange(len(positions))
+        indices = pa.array(sources, mask=sources < 0)
         low, high = (
-            {name: None if side is None else side.take(spread) for name, side in sides.items()}
+            {name: None if side is None else side.take(indices) for name, side in sides.items()}
             for sides in (self.low, self.high)
         )
         return Estimates(
@@ -136,49 +132,50 @@ class Estimates:
         )
         return low, high
 
-    def column(self, fields: QualityFields, found: Mapping[str, pa.Array]) -> pa.Array:
-        """The column `quality`; `found` are the answers."""
-        at, length, count = self.approximate, len(self.size), len(self.approximate)
+    def column(self, fields: QualityFields, answers: Mapping[str, pa.Array]) -> pa.Array:
+        """The column `quality`."""
+        approximate, length, count = self.approximate, len(self.size), len(self.approximate)
         if not count:
-            mode, error, confidence = (_repeated(each, length) for each in (self.exact_mode, 0.0, 1.0))
+            mode, error, confidence = (_repeated(value, length) for value in (self.exact_mode, 0.0, 1.0))
         elif count == length:
-            mode, confidence = (_repeated(each, length) for each in (APPROXIMATE, self.confidence))
+            mode, confidence = (_repeated(value, length) for value in (APPROXIMATE, self.confidence))
             error = nan_as_null(self.error)
         else:
-            mode = _modes(self.exact_mode, at, length)
-            error = placed(np.zeros(length), at, self.error)
-            confidence = pa.array(written(np.ones(length), at, self.confidence))
+            mode = _modes(self.exact_mode, approximate, length)
+            error = placed(np.zeros(length), approximate, self.error)
+            confidence = pa.array(written(np.ones(length), approximate, self.confidence))
         sampled, size = pa.array(self.sampled), pa.array(self.size)
         columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
         if fields.of_sides:
-            columns["low"] = self._side(self.low, fields.of_sides, found)
-            # Where all are exact, both sides are the answers.
-            columns["high"] = self._side(self.high, fields.of_sides, found) if count else columns["low"]
-        return pa.StructArray.from_arrays([columns[each.name] for each in fields.of_column], fields=fields.of_column)
+            columns["low"] = self._side(self.low, fields.of_sides, answers)
+            # Where all windows are exact, both sides are the answers.
+            columns["high"] = self._side(self.high, fields.of_sides, answers) if count else columns["low"]
+        return pa.StructArray.from_arrays(
+            [columns[column.name] for column in fields.of_column], fields=fields.of_column
+        )
 
     def _side(
         self,
         bounds: Mapping[str, pa.Array | None],
         fields: Sequence[pa.Field],
-        found: Mapping[str, pa.Array],
+        answers: Mapping[str, pa.Array],
     ) -> pa.Array:
-        """One side of all intervals; that of an exact answer is the answer."""
+        """One side of all intervals. For exact answers it is the answer."""
         columns = []
-        for each in fields:
-            if each.name in bounds:
-                bound = _bound(bounds[each.name], len(self.size), each.type)
-                if len(self.approximate) < len(self.size) and each.name not in self.complete:
-                    bound = picked(
-                        bound, of_type(found[each.name], each.type), marked(self.approximate, len(self.size))
-                    )
+        for side in fields:
+            if side.name in bounds:
+                bound = _bound(bounds[side.name], len(self.size), side.type)
+                if len(self.approximate) < len(self.size) and side.name not in self.complete:
+                    is_approximate = marked(self.approximate, len(self.size))
+                    bound = picked(bound, of_type(answers[side.name], side.type), is_approximate)
                 columns.append(bound)
             else:
-                columns.append(of_type(found[each.name], each.type))
+                columns.append(of_type(answers[side.name], side.type))
         return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 def _repeated(value: str | float, times: int) -> pa.Array:
-    """As `pa.repeat`. The same few come again and again, and to make them takes as long as all else that is told."""
+    """Like `pa.repeat`, but cached: the same few values recur, and making them is as slow as the rest of the column."""
     if times > MANY:
         return pa.repeat(value, times)
     return _longer(value, max(times - 1, 0).bit_length()).slice(0, times)
@@ -189,14 +186,14 @@ def _longer(value: str | float, bits: int) -> pa.Array:
     return pa.repeat(value, 1 << bits)
 
 
-def _modes(exactly: str, at: Int64Array, length: int) -> pa.Array:
-    """Approximate there, and exact elsewhere."""
+def _modes(exact_mode: str, approximate: Int64Array, length: int) -> pa.Array:
+    """The mode of every window."""
     letters = len(APPROXIMATE)
-    if len(exactly) != letters or length > MANY:
-        return picked(_repeated(APPROXIMATE, length), _repeated(exactly, length), marked(at, length))
-    # Both words are of eleven letters: so one is written over the other, which Arrow takes twice as long for.
-    words = _all_letters(exactly)[: length * letters].copy()
-    words.view(_WORD.dtype)[at] = _WORD
+    if len(exact_mode) != letters or length > MANY:
+        return picked(_repeated(APPROXIMATE, length), _repeated(exact_mode, length), marked(approximate, length))
+    # Both words have eleven letters, so one can be written over the other: twice as fast as Arrow.
+    words = _all_letters(exact_mode)[: length * letters].copy()
+    words.view(_WORD.dtype)[approximate] = _WORD
     return pa.StringArray.from_buffers(length, _word_ends(letters), pa.py_buffer(words))
 
 
@@ -205,7 +202,7 @@ _WORD = np.frombuffer(APPROXIMATE.encode(), np.dtype((np.void, len(APPROXIMATE))
 
 @lru_cache(maxsize=2)
 def _all_letters(word: str) -> Array:
-    """Those of the word, as often as there may be windows."""
+    """The letters of the word, repeated for `MANY` windows."""
     return np.frombuffer(word.encode() * MANY, np.uint8)
 
 
@@ -214,19 +211,19 @@ def _word_ends(letters: int) -> pa.Buffer:
     return pa.py_buffer(np.arange(0, (MANY + 1) * letters, letters, dtype=np.int32))
 
 
-def written(values: Array, at: Int64Array, others: Array | float) -> Array:
-    """With other values at some places, in place."""
-    values[at] = others
+def written(values: Array, positions: Int64Array, others: Array | float) -> Array:
+    """Write other values at some positions, in place."""
+    values[positions] = others
     return values
 
 
 def _bound(bound: pa.Array | None, length: int, kind: pa.DataType) -> pa.Array:
-    """A side of an interval; where nothing is known of it, it has no type of its own."""
+    """A side of an interval with its type; nulls where it is unknown."""
     return pa.nulls(length, kind) if bound is None or bound.null_count == length else of_type(bound, kind)
 
 
 def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
-    """The first where the mask says so, else the second."""
+    """The first where the mask is true, else the second."""
     if all_true(where):
         return first
     if not any_true(where):
@@ -234,29 +231,29 @@ def picked(first: pa.Array, second: pa.Array, where: BoolArray) -> pa.Array:
     return pc.if_else(pa.array(where), first, second)
 
 
-def marked(at: Int64Array, length: int) -> BoolArray:
-    """A mask of so many, with these places marked."""
+def marked(positions: Int64Array, length: int) -> BoolArray:
+    """A mask that is true at these positions."""
     mask = np.zeros(length, dtype=bool)
-    mask[at] = True
+    mask[positions] = True
     return mask
 
 
-def placed(numbers: Float64Array, at: Int64Array, others: Float64Array) -> pa.Array:
-    """Numbers, and at some places others, null where those are NaN. The numbers are written over."""
-    numbers[at] = others
+def placed(numbers: Float64Array, positions: Int64Array, others: Float64Array) -> pa.Array:
+    """Write other numbers at some positions, in place; NaN becomes null there."""
+    numbers[positions] = others
     unknown = np.isnan(others)
-    return values.masked(numbers, marked(at[unknown], len(numbers))) if any_true(unknown) else pa.array(numbers)
+    return values.masked(numbers, marked(positions[unknown], len(numbers))) if any_true(unknown) else pa.array(numbers)
 
 
-def patched(array: pa.Array, at: Int64Array, others: pa.Array) -> pa.Array:
-    """The array with other values at some places, which are in order."""
-    if len(at) == len(array):
+def patched(array: pa.Array, positions: Int64Array, others: pa.Array) -> pa.Array:
+    """The array with other values at some positions, which are in order."""
+    if len(positions) == len(array):
         return others
     if is_number(array.type) and not array.null_count and not others.null_count:
         numbers = np.array(array)
-        numbers[at] = np.asarray(others)
+        numbers[positions] = np.asarray(others)
         return pa.array(numbers, array.type)
-    return pc.replace_with_mask(array, pa.array(marked(at, len(array))), others)
+    return pc.replace_with_mask(array, pa.array(marked(positions, len(array))), others)
 
 
 ESTIMATE_METRICS = (
@@ -267,4 +264,4 @@ ESTIMATE_METRICS = (
     ),
     Metric("approximate_windows", "Those that were answered from a sample, or from what was kept.", counter=True),
 )
-"""What every feature reports that makes estimates."""
+"""The metrics of every feature that makes estimates."""

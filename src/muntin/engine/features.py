@@ -1,17 +1,17 @@
-"""What a feature is to the engine: a knob of a query, with everything that it adds, in one place.
+"""The protocol of features: everything that a knob of a query adds to the engine, in one place.
 
-A feature is a frozen value that travels to the workers with the plan. It may add hidden aggregates to the plan, choose
+A feature is a frozen value that is sent to the workers with the plan. It may add hidden aggregates to the plan, choose
 rows on the map side, prepare what arrives at a shard, answer windows in its own way, keep its own state, and report its
 own metrics. Every step has a default that changes nothing. `docs/extending.md` builds one from scratch.
 
-The engine calls the features of a query in the order of `Feature.order`, the outermost first. Answers are a chain, of
-which the outermost feature is the last link: Shedding(Sampling(Exact)). So steps that build on each other (`link`,
-`emit`, and the steps of a shard's batch) run in the opposite order, from the inside out.
+The engine calls the features of a query in the order of `Feature.order`, the outermost first. Answers are a chain, and
+the outermost feature is its last link: Shedding(Sampling(Exact)). So steps that build on each other (`link`, `emit`,
+and the steps of a shard's batch) run in the opposite order, from the inside out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.host import NO_HOST, Host
 from muntin.engine.metrics import Metric
+from muntin.expressions import Given
 from muntin.panes.table import PaneTable
 from muntin.panes.watermarks import Watermarks
 from muntin.partials.strata import Strata
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from muntin.engine.plan import Draft, Plan
 
 JOINS, WORKERS, RANKING, DRIFT, SHEDDING, SAMPLING, COMPRESSION = 5, 10, 20, 30, 40, 50, 60
-"""The stated order. A feature of your own goes where it has to: behind 60 it is the innermost."""
+"""The orders of the built-in features. A custom feature may have any order: after 60 it is the innermost."""
 
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -45,7 +46,7 @@ class Task:
 
     query: str = "query"
     number: int = 0
-    """Tells the tasks of a batch apart."""
+    """Distinguishes the tasks of a batch."""
     batch: int | None = None
     """The number of the batch, in a stream."""
     host: Host = NO_HOST
@@ -53,14 +54,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Spread:
-    """A step behind the shards: their jobs are spread over so many tasks, each of which computes what it gets."""
+    """A step after the shards: their jobs are spread over this many tasks, each of which computes its jobs."""
 
     tasks: int
 
 
 @dataclass(frozen=True)
 class Collect:
-    """A step behind the shards: the results of all shards meet in one task."""
+    """A step after the shards: one task gets the results of all shards."""
 
     run: Batches
     schema: pa.Schema
@@ -70,7 +71,7 @@ class RowFeature:
     """A feature's part in one task of the map stage."""
 
     rows_together: int = 0
-    """How many tuples it wants to see at once; 0 for any number."""
+    """The minimal number of tuples per call; 0 for any number."""
 
     def keep(self, times: Int64Array, panes: Panes) -> KeptRows | None:
         """Which tuples are kept; None for all."""
@@ -81,20 +82,20 @@ class RowFeature:
         return None
 
     def notes(self, first: bool) -> Any:
-        """What a shard should know, as JSON; `first` for the first of the shards that are sent to."""
+        """A note for a shard, as JSON. `first` is true for the first of the shards."""
         return None
 
     def done(self, latest: int | None, rows: int) -> None:
-        """The task is through: the latest event time that it saw, and how many rows."""
+        """The task is done: its latest event time, and its number of rows."""
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """The tuples that are kept of a batch."""
+    """The tuples of a batch that are kept."""
 
     positions: Int64Array
     strata: Strata
-    """What they stand for."""
+    """The strata that they represent."""
 
 
 class ShardFeature:
@@ -104,14 +105,14 @@ class ShardFeature:
     """How chunks are kept, if this feature decides that."""
 
     def receive(self, notes: Any) -> None:
-        """Take what a map task noted for this feature."""
+        """Receive the note of a map task for this feature."""
 
     def arrived(self, table: PaneTable) -> PaneTable:
-        """What one task has sent, before anything else sees it."""
+        """The table that one task sent, before any other step."""
         return table
 
     def late(self, late: BoolArray, times: Int64Array, closed: Watermarks, of_tuples: bool) -> BoolArray:
-        """Which of the late panes or tuples this shard counts."""
+        """The late panes or tuples that this shard counts."""
         return late
 
     def begin(self, batch: ShardBatch) -> None:
@@ -125,17 +126,17 @@ class ShardFeature:
         return inner
 
     def emit(self, emitted: Iterator[Emitted], batch: ShardBatch | None) -> Iterator[Emitted]:
-        """What leaves the shard; without a batch where a job is computed."""
+        """What the shard emits; without a batch where a job is computed."""
         return emitted
 
     def answered(self, batch: ShardBatch) -> None:
         """All windows that close with the batch are answered."""
 
     def prune(self, batch: ShardBatch) -> None:
-        """`batch.left` has what open windows still need."""
+        """`batch.left` has been pruned to what open windows need."""
 
     def commit(self, batch: ShardBatch) -> Mapping[str, Any]:
-        """Its part of the header, as JSON: what the next batch finds in `batch.header.parts`."""
+        """Its part of the header, as JSON. The next batch has it in `batch.header.parts`."""
         return {}
 
     def committed(self, batch: ShardBatch) -> None:
@@ -160,7 +161,7 @@ class Feature:
         return None
 
     def on_job(self, plan: Plan) -> ShardFeature | None:
-        """Its part where windows are answered away from their shard: only `link` and `emit` are called."""
+        """Its part where windows are answered outside of their shard: only `link` and `emit` are called."""
         return None
 
     def job_results(self, plan: Plan, payload: Any) -> Iterator[pa.RecordBatch] | None:
@@ -168,49 +169,58 @@ class Feature:
         return None
 
     def job_done(self, plan: Plan, task: Task) -> None:
-        """A task that computed jobs is through."""
+        """A task that computed jobs is done."""
 
     def of_shard(self, plan: Plan, index: int) -> Plan:
         """The plan that a shard follows."""
         return plan
 
     def is_exact(self, name: str) -> bool:
-        """Whether an aggregate is exact whatever this feature does."""
+        """Whether an aggregate stays exact with this feature."""
         return True
 
     def steps(self, plan: Plan) -> Iterable[Spread | Collect]:
-        """What happens to results behind the shards."""
+        """Steps that results go through after the shards."""
         return ()
 
     def identity(self) -> tuple[object, ...]:
-        """What the meaning of its state depends on: part of the fingerprint of the query."""
+        """The values on which the meaning of its state depends: part of the fingerprint of the query."""
         return ()
 
     def described(self) -> Mapping[str, Any]:
-        """The same for people: by it, changes of a query are reported."""
+        """The same in readable form: used to report changes of a query."""
         return {}
 
 
 class Option:
-    """What a user asks for, checked. `Query.use()` takes it, and it adds its features to the plan."""
+    """A checked option of the user, for `Query.use()`. It adds its features to the plan."""
 
     name: ClassVar[str]
     order: ClassVar[int]
 
     @property
     def written(self) -> str:
-        """As the user wrote it, such as ".top(3, by='n')"."""
+        """The call as the user wrote it, such as ".top(3, by='n')"."""
         return f".use({self!r})"
 
+    @property
+    def reads(self) -> tuple[Given, ...]:
+        """The columns of the data that it reads, as the user gave them."""
+        return ()
+
+    def reading(self, names: Sequence[str]) -> Option:
+        """The same option over columns with these names, given in the order of `reads`."""
+        return self
+
     def check(self, draft: Draft, complete: bool = False) -> None:
-        """Raise a MuntinError if it does not go with the query; more may be added to that until it is `complete`."""
+        """Raise a MuntinError if it does not fit the query. Until the query is `complete`, more may be added to it."""
 
     def resolved(self, plan: Plan, cores: Callable[[], int]) -> Option:
-        """The same with what only a session knows; `plan` is the plan without that."""
+        """The option with values that depend on the session. `plan` is the plan without them."""
         return self
 
     def partitions(self, streaming: bool, of_session: int) -> tuple[int, int] | None:
-        """How many partitions packed panes go to, and for how many shards they are; None for those of the session."""
+        """The numbers of partitions and of shards for packed panes; None for those of the session."""
         return None
 
     def plan(self, draft: Draft) -> Draft:
@@ -218,7 +228,7 @@ class Option:
         return draft
 
     def explained(self, plan: Plan) -> list[str]:
-        """How the query does it, in words."""
+        """Lines for `explain()`."""
         return []
 
 

@@ -54,7 +54,7 @@ def canonical(value: object) -> str:
 
 
 def _without_functions(partial: Partial) -> object:
-    """The parts of a partial that define its state: a custom one by its shape, as function addresses change."""
+    """The parts of a partial that define its state. For a custom one that is its shape: function addresses change."""
     if isinstance(partial, OptionalPartial):
         return ("optional", _without_functions(partial.inner))
     if isinstance(partial, CustomPartial):

@@ -1,4 +1,4 @@
-"""Functions of windows: what a query may compute of the tuples of each window, in the place of aggregates."""
+"""Window functions: a query may apply one to the tuples of each window instead of computing aggregates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class WindowFunction(Protocol):
-    """What makes rows of the tuples of a window."""
+    """Makes rows of the tuples of a window."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows, without window and key."""
+        """The schema of the rows, without window and key."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class WindowFunction(Protocol):
 
     @property
     def knows_weights(self) -> bool:
-        """Whether it sees how many tuples each one stands for, where some are dropped."""
+        """Whether it sees the weights of tuples, where some are dropped."""
         ...
 
     def link(self, tuples: ShardTuples) -> AnswerLink:
@@ -41,13 +41,13 @@ class WindowFunction(Protocol):
         ...
 
     def described(self) -> dict[str, Any]:
-        """What of it the meaning of the state depends on."""
+        """Its parts on which the meaning of the state depends."""
         ...
 
 
 @dataclass(frozen=True)
 class AppliedFunction:
-    """The user's function: it gets the tuples of one window at a time."""
+    """The user's function. It gets the tuples of one window at a time."""
 
     applied: Applied
     knows_weights = False
@@ -75,12 +75,12 @@ class FunctionAnswers:
     tuples: ShardTuples
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
-        """The rows of all windows, in their order. A window without tuples, as all were dropped, has one null row."""
+        """The rows of all windows, in order. A window whose tuples were all dropped has one row of nulls."""
         applied, answers = self.applied, windows.answers
         window_parts, tables = [], [applied.schema.empty_table()]
         given = np.zeros(len(answers.key), dtype=np.int64)
         for part in self.tuples.parts(windows.operator, answers):
-            begin, end = part.held.begin, part.held.end
+            begin, end = part.contents.begin, part.contents.end
             given[part.answers] = end - begin
             filled = begin < end
             if not filled.all():
@@ -89,7 +89,7 @@ class FunctionAnswers:
                 begin, end = begin[filled], end[filled]
             filled_windows = part.answers[filled]
             names = list(applied.columns)
-            table = pa.table(self.tuples.columns(part.held.tuples, names), names=list(applied.names or names))
+            table = pa.table(self.tuples.columns(part.contents.tuples, names), names=list(applied.names or names))
             title = partial(self.tuples.title, answers.take(filled_windows))
             counts, rows = applied.over(table, begin, end, title)
             window_parts.append(np.repeat(filled_windows, counts))

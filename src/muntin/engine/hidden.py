@@ -1,13 +1,13 @@
-"""Aggregates that are computed and not emitted: what features need to know of windows."""
+"""Hidden aggregates: features need them, and they are not emitted."""
 
 from __future__ import annotations
 
 PREFIX = "__muntin_"
-"""Before the names of columns that only Muntin sees."""
+"""The prefix of internal columns."""
 HIDDEN = PREFIX + "of_"
-"""Before the names of those aggregates."""
+"""The prefix of hidden aggregates."""
 SIZE = HIDDEN + "window"
-"""How many tuples a window has."""
+"""The hidden aggregate with the number of tuples of a window."""
 
 
 def is_hidden(name: str) -> bool:

@@ -1,6 +1,6 @@
-"""What the engine may find on the host of a worker: a place for copies of its state, and for notes of features.
+"""Optional storage on the host of a worker: copies of state, and notes of features.
 
-Both only make a query faster. Whoever runs the engine provides them; without, there is nothing.
+Both only make a query faster. The integration that runs the engine provides them; the default stores nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Copies(Protocol):
     """Copies of the values of one shard, for all workers of the host."""
 
     def read(self, name: str, size: int) -> bytes | None:
-        """The copy of a value of that size; None if there is none."""
+        """The copy of a value with that size; None if there is none."""
         ...
 
     def write(self, name: str, value: bytes) -> None: ...
@@ -21,23 +21,23 @@ class Copies(Protocol):
     def delete(self, name: str) -> None: ...
 
     def claim(self) -> None:
-        """Note that this worker has the shard now."""
+        """Record that this worker runs the shard now."""
         ...
 
     def is_elsewhere(self) -> bool:
-        """Whether another worker of the host has had the shard since this one claimed it."""
+        """Whether another worker of the host has run the shard since this one claimed it."""
         ...
 
 
 class Folder(Protocol):
-    """Small files of one query. Reading fails to None, and writing does nothing where it cannot."""
+    """Small files of one query. A failed read returns None, and a failed write is ignored."""
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A file of no more than so many bytes."""
+        """The content of a file of at most `most` bytes; None for larger files."""
         ...
 
     def create(self, name: str, value: bytes) -> None:
-        """Write a file, unless it is there."""
+        """Write a file, unless it exists."""
         ...
 
     def append(self, name: str, line: bytes) -> None: ...
@@ -48,7 +48,7 @@ class Folder(Protocol):
 
 
 class Host(Protocol):
-    """Where copies and notes are kept."""
+    """Storage for copies and notes."""
 
     @property
     def path(self) -> str | None:
@@ -60,7 +60,7 @@ class Host(Protocol):
     def folder(self, query: str, part: str) -> Folder: ...
 
     def forget(self, query: str) -> None:
-        """Remove what a query has left."""
+        """Remove everything of a query."""
         ...
 
 
@@ -90,7 +90,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class NoHost:
-    """A host that keeps nothing."""
+    """A host that stores nothing."""
 
     path: str | None = None
 

@@ -1,4 +1,4 @@
-"""Panes and tuples that arrive, ingested by the operators of a shard, and what of them has to be written."""
+"""The operators of a shard ingest arriving panes and tuples; what is new has to be written."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from muntin.panes.watermarks import Watermarks
 
 @dataclass(frozen=True)
 class Ingested:
-    """A table with what arrived, and what of it is new."""
+    """The table after a batch was ingested, and what is new in it."""
 
     table: PaneTable
     arrived: PaneTable | None
-    """The panes that arrived, and the tuples that wait."""
+    """The panes that arrived, and those of the arrived tuples that wait."""
     made: tuple[PaneTable, ...]
-    """What the operators made of tuples, in the table's codes of keys."""
+    """The leaves that operators made of tuples, with the table's key codes."""
     invalid_rows: int
     """How many tuples an operator set aside."""
     tuples: Tuples | None
-    """All that are in no chunk yet, those that do not wait any more among them."""
+    """All tuples outside of chunks, including those that no longer wait."""
     is_fresh: BoolArray | None = None
-    """Which of them have just arrived."""
+    """Which of them are newly arrived."""
     finalized_at: Int64Array | None = None
     """Which of them are finalized with this batch, in order."""
 
     @cached_property
     def fresh(self) -> Tuples | None:
-        """The tuples that have just arrived."""
+        """The newly arrived tuples."""
         return None if self.tuples is None or self.is_fresh is None else self.tuples.take(self.is_fresh)
 
     @cached_property
@@ -48,7 +48,7 @@ class Ingested:
 def ingest(
     plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Watermarks, now: Watermarks
 ) -> Ingested | None:
-    """Add what arrived to the table before; None if there is nothing at all."""
+    """Add what arrived to the table of the batch before; None if both are empty."""
     present = [table for table in (before, arrived) if table is not None]
     if not present:
         return None
@@ -67,12 +67,12 @@ def ingest(
         )
         if leaves_made is not None:
             made.append(leaves_made.table)
-            if leaves_made.bad is not None:
-                invalid_rows += len(leaves_made.bad)
-                tuples = tuples.without(index, finalized_at[leaves_made.bad]) if plan.keeps_tuples else tuples
+            if leaves_made.invalid is not None:
+                invalid_rows += len(leaves_made.invalid)
+                tuples = tuples.without(index, finalized_at[leaves_made.invalid]) if plan.keeps_tuples else tuples
     table = replace(table, tuples=tuples)
     if plan.writes_through and not now.waits and not plan.needs_order:
-        # All of them are fresh, and leave in order: they are sorted once for all who need that.
+        # All of them are fresh and are written in order: sort them once here.
         order = tuples.order()
         tuples, is_fresh = tuples.take(order), is_fresh[order]
         table = replace(table, tuples=tuples)
@@ -89,22 +89,22 @@ def ingest(
 
 
 def additions(plan: Plan, ingested: Ingested, left: PaneTable, now: Watermarks) -> PaneTable | None:
-    """What has to be written: what is new and among what is `left`, as some window needs it."""
+    """What has to be written: new leaves and tuples that are still needed, as they are in `left`."""
     new = [] if ingested.arrived is None else [ingested.arrived]
     for made in ingested.made:
         kept = [
-            _still_there(leaves, still) if operator.needs_order else np.ones(len(leaves), dtype=bool)
+            _still_needed(leaves, left_leaves) if operator.needs_order else np.ones(len(leaves), dtype=bool)
             for operator in plan.operators
-            for leaves, still in zip(operator.own(made), operator.own(left), strict=True)
+            for leaves, left_leaves in zip(operator.own(made), operator.own(left), strict=True)
         ]
-        new.append(compacted(plan.layout, made.filter(kept), slack=0))  # without the keys that nothing happened to
+        new.append(compacted(plan.layout, made.filter(kept), slack=0))  # without keys that have nothing new
     if not new:
         return None
     return without_closed_of_part(merge(plan.layout, new, overlay=True), plan, now)
 
 
-def _still_there(leaves: Leaves, left: Leaves) -> BoolArray:
-    """Of a key's numbered tuples, the windows need those from some number on."""
+def _still_needed(leaves: Leaves, left: Leaves) -> BoolArray:
+    """Which leaves are not before the first leaf of their key in `left`: windows need a suffix of numbered tuples."""
     if not len(leaves):
         return np.zeros(0, dtype=bool)
     first = np.full(int(leaves.key.max()) + 1, np.iinfo(np.int64).max)

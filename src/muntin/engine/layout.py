@@ -20,7 +20,7 @@ from muntin.partials.partial import Count, Partial
 from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
 
 ROW_COUNT = Count(None, None)
-"""Kept in every leaf, first: it says how many tuples stand behind it, and that there are some."""
+"""The first partial of every leaf: the number of its tuples, which is never 0."""
 
 
 def lay_out(
@@ -33,36 +33,35 @@ def lay_out(
     weighed: bool = False,
     lazy: Collection[str] = (),
 ) -> tuple[Layout, tuple[WindowOperator, ...]]:
-    """Every window in the operator of its kind, and every operator behind the leaf sets of those before it.
+    """Assign every window to the operator of its kind, and the leaf sets to operators, one after the other.
 
-    `applied` are the columns that a function of whole windows gets, if there is one; `sampled` those that samples have,
-    if there are samples. Tuples that are `weighed` stand for others, which were shed. The aggregates `later` are only
-    computed for the windows that they are asked of.
+    `applied` are the columns of a window function, if there is one; `sampled` are the columns of samples, if there are
+    samples. With `weighed`, tuples have weights, as others were shed. `lazy` aggregates are only computed on request.
     """
     operators: list[WindowOperator] = []
     numbered = list(enumerate(windows))
 
-    def place() -> int:
+    def next_set() -> int:
         return sum(len(operator.leaf_sets) for operator in operators)
 
-    panes = [each for each in numbered if isinstance(each[1], PaneWindow)]
+    panes = [(index, window) for index, window in numbered if isinstance(window, PaneWindow)]
     if panes:
-        operators.append(TimeOperator(tuple(panes), place(), *_over_panes(aggregates, place(), lazy)))
-    for each in numbered:
-        if isinstance(each[1], SessionWindow):
-            leaf_sets, outputs = _over_tuples(aggregates, place(), session=True)
-            operators.append(SessionOperator((each,), place(), leaf_sets, outputs))
-    ordered = [each for each in numbered if not isinstance(each[1], PaneWindow | SessionWindow | DeltaWindow)]
+        operators.append(TimeOperator(tuple(panes), next_set(), *_over_panes(aggregates, next_set(), lazy)))
+    for index, window in numbered:
+        if isinstance(window, SessionWindow):
+            leaf_sets, outputs = _over_tuples(aggregates, next_set(), session=True)
+            operators.append(SessionOperator(((index, window),), next_set(), leaf_sets, outputs))
+    ordered = [pair for pair in numbered if not isinstance(pair[1], PaneWindow | SessionWindow | DeltaWindow)]
     if ordered:
-        operators.append(OrderedOperator(tuple(ordered), place(), *_over_tuples(aggregates, place())))
-    for each in numbered:
-        if isinstance(each[1], DeltaWindow):
-            registers = delta_registers(types[each[1].column])
-            operators.append(DeltaOperator((each,), place(), *_over_tuples(aggregates, place(), registers)))
-    needed = [bound for bound in aggregates.values() if bound.holistic is not None]
-    whole = applied is not None or sampled is not None or bool(needed)
+        operators.append(OrderedOperator(tuple(ordered), next_set(), *_over_tuples(aggregates, next_set())))
+    for index, window in numbered:
+        if isinstance(window, DeltaWindow):
+            leaf_sets, outputs = _over_tuples(aggregates, next_set(), delta_registers(types[window.column]))
+            operators.append(DeltaOperator(((index, window),), next_set(), leaf_sets, outputs))
+    is_holistic = any(bound.holistic is not None for bound in aggregates.values())
+    keeps_tuples = applied is not None or sampled is not None or is_holistic
     columns = None
-    if whole or len(panes) < len(windows):
+    if keeps_tuples or len(panes) < len(windows):
         over_tuples = [
             bound for bound in aggregates.values() if len(panes) < len(windows) or bound.holistic is not None
         ]
@@ -71,39 +70,44 @@ def lay_out(
         read += [*(applied or []), *(sampled or [])]
         read += [WEIGHT] if weighed else []
         fields = [pa.field(column, types[column]) for column in dict.fromkeys(read)]
-        columns = pa.schema([*fields, pa.field(MEMBERSHIP, membership_type(len(operators)))] if whole else fields)
+        fields += [pa.field(MEMBERSHIP, membership_type(len(operators)))] if keeps_tuples else []
+        columns = pa.schema(fields)
     leaf_sets = tuple(leaf_set for operator in operators for leaf_set in operator.leaf_sets)
-    layout = Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns, whole)
+    layout = Layout(key_schema([pa.field(key, types[key]) for key in keys]), leaf_sets, columns, keeps_tuples)
     return layout, tuple(operators)
 
 
 def _over_panes(
     aggregates: Mapping[str, Bound], first: int, lazy: Collection[str]
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
-    """Share the built-in partials between aggregates; give every custom one leaves of its own.
+    """Share the built-in partials between aggregates, and give every custom one its own leaf set.
 
-    Those of strata of which tuples were shed share leaves, too.
+    The partials of incomplete strata, whose tuples were partly shed, share a second leaf set.
     """
     shared: dict[bool, list[Partial]] = {False: [ROW_COUNT], True: []}
-    own: list[CustomPartial] = []
+    custom: list[CustomPartial] = []
     for bound in aggregates.values():
         for partial in bound.partials:
             if isinstance(partial, CustomPartial):
-                own.append(partial)
+                custom.append(partial)
             elif partial not in shared[partial.of_incomplete]:
                 shared[partial.of_incomplete].append(partial)
     common = [LeafSet(tuple(partials)) for partials in shared.values() if partials]
-    leaf_sets = (*common, *(LeafSet((each,), per_tuple=not each.commutative) for each in own))
-    where = {partial: (at, fields) for at, each in enumerate(common, first) for partial, fields in each.parts()}
-    outputs, next_own = [], first + len(common)
+    leaf_sets = (*common, *(LeafSet((partial,), per_tuple=not partial.commutative) for partial in custom))
+    slot_of = {
+        partial: (number, fields)
+        for number, leaf_set in enumerate(common, first)
+        for partial, fields in leaf_set.parts()
+    }
+    outputs, next_custom = [], first + len(common)
     for name, bound in aggregates.items():
         slots = []
         for partial in bound.partials:
             if isinstance(partial, CustomPartial):
-                slots.append((next_own, slice(0, len(partial.fields))))
-                next_own += 1
+                slots.append((next_custom, slice(0, len(partial.fields))))
+                next_custom += 1
             else:
-                slots.append(where[partial])
+                slots.append(slot_of[partial])
         outputs.append(Output(name, bound, tuple(slots), lazy=name in lazy))
     return leaf_sets, tuple(outputs)
 
@@ -111,7 +115,7 @@ def _over_panes(
 def _over_tuples(
     aggregates: Mapping[str, Bound], first: int, *registers: Partial, session: bool = False
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
-    """All partials in one set: tuples in their final order can be combined whether or not a function commutes."""
+    """All partials in one set: tuples in final order can be combined by functions that do not commute, too."""
     partials: list[Partial] = [ROW_COUNT, TimeSpan(None)]
     slots: dict[str, list[int]] = {name: [] for name in aggregates}
     for name, bound in aggregates.items():
@@ -120,7 +124,7 @@ def _over_tuples(
             if kept not in partials:
                 partials.append(kept)
             slots[name].append(partials.index(kept))
-    in_order = any(isinstance(each, OptionalPartial) and not each.inner.commutative for each in partials)
+    in_order = any(isinstance(partial, OptionalPartial) and not partial.inner.commutative for partial in partials)
     # The tuples of an open session are not in their final order.
     leaf_set = LeafSet((*partials, *registers), per_tuple=session and in_order, latest=session)
     fields = [fields for _, fields in leaf_set.parts()]

@@ -1,7 +1,7 @@
 """The map stage (SPRINGALD's PLS): tuples in, one packed pane table per shard out.
 
-Map side, stateless, one pass over Arrow columns: assign each tuple its pane, lift, and reduce by (key, pane). Windows
-that depend on the tuples themselves get the tuples, with the columns that the query reads and no others.
+It is stateless and makes one pass over Arrow columns: assign each tuple to its pane, lift, and reduce by (key, pane).
+Queries that need the tuples themselves also get the tuples, with only the columns that they read.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
 
 AHEAD = "__muntin_ahead"
-"""The column, if there is one, that says which rows are too far ahead of the clock. Spark computes it."""
+"""A boolean column for rows that are too far ahead of the clock. Spark computes it, if it is needed."""
 FLUSH_LEAVES = 1_000_000
-"""How many leaves a task holds before it sends them: what bounds its memory, however large its input."""
+"""A task sends its leaves when it has more than this many: this bounds its memory."""
 NO_TIME = -62_135_596_800_000_000
-"""The earliest time that Spark can tell, for a task without any: the watermark does not move for it."""
+"""The earliest time of Spark, for a task without tuples: it does not move the watermark."""
 DENSE_GROUPS = 1 << 16
-"""A table of all (key, pane) pairs is used where it is no larger than this, or than four per tuple."""
+"""All (key, pane) pairs are numbered densely up to this many, or up to four per tuple."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class PackedPanes:
     outside_rows: int
     panes: bytes | None
     late_candidates: bytes | None
-    """Whole rows, for the window stage to emit those that turn out to be late."""
+    """Full rows, of which the window stage emits those that are late."""
     latest: int = NO_TIME
     """The latest event time that the task has seen, in microseconds."""
     notes: bytes | None = None
-    """What features have to say to the shard: JSON, by their names."""
+    """Notes of features for the shard: JSON, by their names."""
     ahead_rows: int = 0
     """How many of the invalid rows are too far ahead of the clock."""
     ahead: bytes | None = None
-    """Those rows themselves, if they are to be emitted."""
+    """The full rows that are too far ahead, if they are emitted."""
 
     @property
     def latest_time(self) -> int:
-        """The same as a time: what Spark's watermark follows."""
+        """The event time that Spark's watermark follows."""
         return self.latest
 
     def read_notes(self) -> Mapping[str, Any]:
@@ -77,8 +77,8 @@ class PackedPanes:
 
 
 @dataclass
-class _Held:
-    """What a task has gathered and not sent yet."""
+class _Unsent:
+    """What a task has gathered and not yet sent."""
 
     tables: list[PaneTable] = field(default_factory=list)
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
@@ -94,50 +94,50 @@ class PaneStage:
         self._plan = plan
         parts = ((feature.name, feature.on_map(plan, task or Task())) for feature in plan.features)
         self._features: dict[str, RowFeature] = {name: part for name, part in parts if part is not None}
-        # Only where every window slides by more than its size can a tuple fall between all of them.
+        # A tuple can fall between all windows only if every window slides by more than its size.
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         latest, rows = NO_TIME, 0
         together = max((feature.rows_together for feature in self._features.values()), default=0)
-        for share in self._sent(_gathered(batches, together) if together else batches):
+        for share in self._sent(_larger_batches(batches, together) if together else batches):
             latest, rows = max(latest, share.latest), rows + share.rows
             yield share
         for feature in self._features.values():
             feature.done(None if latest == NO_TIME else latest, rows)
 
     def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
-        held = _Held()
+        unsent = _Unsent()
         for batch in batches:
-            self._gather(batch, held)
-            if sum(table.size for table in held.tables) > FLUSH_LEAVES:
-                held.tables = [merge(self._plan.layout, held.tables)]
-                if held.tables[0].size > FLUSH_LEAVES // 2:
-                    yield from self._send(held)
-                    held = _Held()
-        yield from self._send(held)
+            self._gather(batch, unsent)
+            if sum(table.size for table in unsent.tables) > FLUSH_LEAVES:
+                unsent.tables = [merge(self._plan.layout, unsent.tables)]
+                if unsent.tables[0].size > FLUSH_LEAVES // 2:
+                    yield from self._send(unsent)
+                    unsent = _Unsent()
+        yield from self._send(unsent)
 
-    def _gather(self, batch: pa.RecordBatch, held: _Held) -> None:
+    def _gather(self, batch: pa.RecordBatch, unsent: _Unsent) -> None:
         plan = self._plan
-        batch = self._not_ahead(self.typed(batch), held)
+        batch = self._not_ahead(self.typed(batch), unsent)
         time = batch.column(plan.time)
         if time.null_count:
-            held.invalid_rows += time.null_count
+            unsent.invalid_rows += time.null_count
             batch = batch.filter(time.is_valid())
         times = np.asarray(batch.column(plan.time).cast(pa.int64()))
-        held.latest = int(times.max(initial=held.latest))
+        unsent.latest = int(times.max(initial=unsent.latest))
         if self._has_gaps:
             inside = last_ends(times, plan.windows) > NEVER
-            held.outside_rows += int((~inside).sum())
+            unsent.outside_rows += int((~inside).sum())
             batch, times = batch.filter(pa.array(inside)), times[inside]
         if batch.num_rows:
-            held.tables.append(self.lift(batch, times))
+            unsent.tables.append(self.lift(batch, times))
             if plan.late_row is not None and plan.streaming:
                 for shard, rows in self._by_shard(batch):
-                    held.late_candidates.setdefault(shard, []).append(rows)
+                    unsent.late_candidates.setdefault(shard, []).append(rows)
 
-    def _not_ahead(self, batch: pa.RecordBatch, held: _Held) -> pa.RecordBatch:
-        """The rows that are not too far ahead of the clock: the others are as if they had never come."""
+    def _not_ahead(self, batch: pa.RecordBatch, unsent: _Unsent) -> pa.RecordBatch:
+        """The rows that are not too far ahead of the clock. The others are ignored."""
         if AHEAD not in batch.schema.names:
             return batch
         ahead = batch.column(AHEAD).fill_null(False)
@@ -145,15 +145,15 @@ class PaneStage:
         count = ahead.true_count
         if not count:
             return batch
-        held.invalid_rows += count
-        held.ahead_rows += count
+        unsent.invalid_rows += count
+        unsent.ahead_rows += count
         if self._plan.late_row is not None:
             for shard, rows in self._by_shard(batch.filter(ahead)):
-                held.ahead.setdefault(shard, []).append(rows)
+                unsent.ahead.setdefault(shard, []).append(rows)
         return batch.filter(pc.invert(ahead))
 
     def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Columns in the plan's types: times in UTC, whatever the session's time zone."""
+        """The columns in the plan's types: times are in UTC, independent of the session's time zone."""
         names = batch.schema.names
         columns = [
             column if name not in self._plan.types else column.cast(self._plan.types[name])
@@ -162,7 +162,7 @@ class PaneStage:
         return pa.record_batch(columns, names=names)
 
     def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
-        """The pane table of a batch of tuples: at least one, none of them without a time."""
+        """The pane table of a batch of tuples. The batch is not empty, and no time is null."""
         layout = self._plan.layout
         columns = key_columns(batch, layout.keys)
         codes, first_rows = keys.encode(columns, batch.num_rows)
@@ -189,19 +189,19 @@ class PaneStage:
         return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
 
     def _kept(self, times: Int64Array, panes: Panes) -> KeptRows | None:
-        """Which tuples are kept, if a feature drops any. All groups are counted before."""
+        """The tuples that are kept, if a feature drops any. All groups have been counted by then."""
         choices = (feature.keep(times, panes) for feature in self._features.values())
         return next((kept for kept in choices if kept is not None), None)
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
-        """The columns of tuples that are kept; as yet every operator counts them all."""
+        """The columns of tuples that are kept. Initially every operator counts all tuples."""
         if MEMBERSHIP not in schema.names:
             return batch.select(schema.names)
-        everyone = np.full(batch.num_rows, (1 << len(self._plan.operators)) - 1, dtype=np.uint64)
-        own = {MEMBERSHIP: pa.array(everyone).cast(schema.field(MEMBERSHIP).type)}
+        all_operators = np.full(batch.num_rows, (1 << len(self._plan.operators)) - 1, dtype=np.uint64)
+        added = {MEMBERSHIP: pa.array(all_operators).cast(schema.field(MEMBERSHIP).type)}
         if weights is not None:
-            own[WEIGHT] = pa.array(weights)
-        columns = [own[name] if name in own else batch.column(name) for name in schema.names]
+            added[WEIGHT] = pa.array(weights)
+        columns = [added[name] if name in added else batch.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _over_time(self, rows: Rows, codes: Int64Array, panes: Panes) -> list[Leaves]:
@@ -223,20 +223,20 @@ class PaneStage:
         return leaves
 
     def _incomplete_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
-        """Those of groups of which tuples were shed: the others are not looked at."""
+        """The leaves of groups with shed tuples."""
         if rows.strata is None:
             return leaf_set.empty()
         kept = np.bincount(rows.groups, minlength=rows.group_count)
-        chosen = panes.pairs.present(rows.strata.received - kept)
-        key, starts = panes.key_and_start(chosen)
-        return Leaves(key, starts, leaf_set.lift(rows.of_groups(chosen, leaf_set.read)))
+        incomplete = panes.pairs.present(rows.strata.received - kept)
+        key, starts = panes.key_and_start(incomplete)
+        return Leaves(key, starts, leaf_set.lift(rows.of_groups(incomplete, leaf_set.read)))
 
     def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
         assert leaf_set.custom is not None
-        chosen, state = leaf_set.custom.lift_tuples(rows)
-        times = rows.times[chosen]
+        positions, state = leaf_set.custom.lift_tuples(rows)
+        times = rows.times[positions]
         time = times if leaf_set.per_tuple else self._plan.grid.starts(times)
-        return arranged(leaf_set, Leaves(codes[chosen], time, state))
+        return arranged(leaf_set, Leaves(codes[positions], time, state))
 
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         columns = key_columns(batch, self._plan.layout.keys)
@@ -244,15 +244,17 @@ class PaneStage:
         for index in np.unique(shard).tolist():
             yield index, batch.filter(pa.array(shard == index))
 
-    def _send(self, held: _Held) -> Iterator[PackedPanes]:
+    def _send(self, unsent: _Unsent) -> Iterator[PackedPanes]:
         plan = self._plan
-        table = merge(plan.layout, held.tables) if held.tables else None
+        table = merge(plan.layout, unsent.tables) if unsent.tables else None
         shares, rows_of_all = self._shares(table)
         for index, shard in enumerate(plan.shards):
             first = index == 0  # counts that belong to no key are sent once
             share = shares.get(index)
-            candidates, ahead = held.late_candidates.get(index), held.ahead.get(index)
-            notes = {name: note for name, each in self._features.items() if (note := each.notes(first)) is not None}
+            candidates, ahead = unsent.late_candidates.get(index), unsent.ahead.get(index)
+            notes = {
+                name: note for name, feature in self._features.items() if (note := feature.notes(first)) is not None
+            }
             if share is None and ahead is None and not plan.streaming and not first:
                 continue
             if rows_of_all is not None:
@@ -262,18 +264,18 @@ class PaneStage:
             yield PackedPanes(
                 shard=shard,
                 rows=rows,
-                invalid_rows=held.invalid_rows if first else 0,
-                outside_rows=held.outside_rows if first else 0,
+                invalid_rows=unsent.invalid_rows if first else 0,
+                outside_rows=unsent.outside_rows if first else 0,
                 panes=None if share is None else packed.pack(share),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
-                latest=held.latest,
+                latest=unsent.latest,
                 notes=json.dumps(notes).encode() if notes else None,
-                ahead_rows=held.ahead_rows if first else 0,
+                ahead_rows=unsent.ahead_rows if first else 0,
                 ahead=None if ahead is None else packed.pack_rows(ahead),
             )
 
     def _shares(self, table: PaneTable | None) -> tuple[Mapping[int, PaneTable], int | None]:
-        """What each shard gets, and how many rows all of them have, if several get the same row."""
+        """The table of each shard, and the number of distinct rows if several shards get the same row."""
         if table is None:
             return {}, None
         for feature in self._features.values():
@@ -283,14 +285,14 @@ class PaneStage:
         return split(table, len(self._plan.shards), self._plan.keys), None
 
     def _row_count(self, table: PaneTable) -> int:
-        """How many tuples stand behind a table that has just been lifted, with those that were dropped."""
+        """How many tuples a newly lifted table was made from, including dropped ones."""
         if table.tuples is None or self._plan.layout.weighs:
             return int(table.panes.state[0].sum())
         return len(table.tuples)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], together: int) -> Iterator[pa.RecordBatch]:
-    """Larger batches of the same tuples, so that few groups are cut in two."""
+def _larger_batches(batches: Iterable[pa.RecordBatch], together: int) -> Iterator[pa.RecordBatch]:
+    """The same tuples in larger batches, so that few groups are split between batches."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -327,11 +329,11 @@ class Panes:
 
 
 class Pairs:
-    """The (key, pane) pairs of a batch, numbered: densely if that is small, else by those that occur."""
+    """The (key, pane) pairs of a batch, numbered: all of them if they are few, else only those that occur."""
 
     def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
-        """`panes` may be left out if there is one."""
-        if panes is not None and key_count * pane_count >= 1 << 62:  # panes far apart: number those that occur
+        """`panes` may be None if there is only one."""
+        if panes is not None and key_count * pane_count >= 1 << 62:  # panes are far apart: number only those that occur
             distinct, panes = np.unique(panes, return_inverse=True)
             self._panes: Int64Array | None = distinct
             pane_count = len(distinct)
@@ -348,7 +350,7 @@ class Pairs:
             self.groups, self.count = encoded.indices.to_numpy().astype(np.int64), len(self._pairs)
 
     def counted(self) -> Int64Array:
-        """How many tuples each pair has, after those without any are left out, if there are many of them."""
+        """How many tuples each pair has. Pairs without tuples are removed first if they are many."""
         tuples = np.bincount(self.groups, minlength=self.count)
         if self._pairs is None and 4 * count_true(tuples) < 3 * self.count:
             occurs = np.flatnonzero(tuples)
@@ -359,7 +361,7 @@ class Pairs:
         return tuples
 
     def present(self, tuples: Array) -> Int64Array:
-        """The groups that have any tuples, in the order of (key, pane); `tuples` is how many each one has."""
+        """The non-empty groups, in the order of (key, pane). `tuples` has the count of each group."""
         if self._pairs is None:
             return np.flatnonzero(tuples)
         order = self._order
@@ -377,12 +379,12 @@ class Pairs:
 
 
 def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:
-    """The index of the shard of each key: by the key's hash, so that it is always the same."""
+    """The index of each key's shard. It is derived from the key's hash, so it never changes."""
     return (keys.hashes(columns, length) % np.uint64(count)).astype(np.int64)
 
 
 def split(table: PaneTable, count: int, key_names: Sequence[str]) -> dict[int, PaneTable]:
-    """The table in shards, without the shards that get nothing."""
+    """The table split by shard, without empty shards."""
     if count == 1:
         return {0: table}
     columns = [table.keys.column(name) for name in key_names]
@@ -391,31 +393,31 @@ def split(table: PaneTable, count: int, key_names: Sequence[str]) -> dict[int, P
     recoded = np.empty(len(shard), dtype=np.int64)
     starts = np.searchsorted(shard[by_shard], np.arange(count + 1))
     recoded[by_shard] = np.arange(len(shard)) - np.repeat(starts[:-1], np.diff(starts))
-    leaves = [_split_leaves(each, shard, recoded, count) for each in table.leaves]
+    leaf_sets = [_split_leaves(leaves, shard, recoded, count) for leaves in table.leaves]
     tuples = None if table.tuples is None else _split_tuples(table.tuples, shard, recoded, count)
-    result = {}
+    tables = {}
     for index in shard[by_shard][run_starts(shard[by_shard])].tolist():
-        chosen = pa.array(by_shard[starts[index] : starts[index + 1]])
-        result[index] = PaneTable(
-            table.keys.take(chosen),
-            tuple(each[index] for each in leaves),
+        key_codes = pa.array(by_shard[starts[index] : starts[index + 1]])
+        tables[index] = PaneTable(
+            table.keys.take(key_codes),
+            tuple(leaves_by_shard[index] for leaves_by_shard in leaf_sets),
             table.dictionaries,
             None if tuples is None else tuples[index],
         )
-    return result
+    return tables
 
 
 def _split_tuples(tuples: Tuples, shard: Int64Array, recoded: Int64Array, count: int) -> list[Tuples]:
-    of_tuple = shard[tuples.key]
-    order = by_code(of_tuple)
-    cuts = np.searchsorted(of_tuple[order], np.arange(count + 1))
+    shard_of_tuple = shard[tuples.key]
+    order = by_code(shard_of_tuple)
+    cuts = np.searchsorted(shard_of_tuple[order], np.arange(count + 1))
     return [tuples.take(order[begin:end]).recoded(recoded) for begin, end in pairwise(cuts)]
 
 
 def _split_leaves(leaves: Leaves, shard: Int64Array, recoded: Int64Array, count: int) -> list[Leaves]:
-    of_leaf = shard[leaves.key]
-    order = np.argsort(of_leaf, kind="stable")  # stable, and codes keep their order: each part is sorted already
-    moved = leaves.take(order)
-    cuts = np.searchsorted(of_leaf[order], np.arange(count + 1))
-    parts = (moved.take(slice(begin, end)) for begin, end in pairwise(cuts))
+    shard_of_leaf = shard[leaves.key]
+    order = np.argsort(shard_of_leaf, kind="stable")  # codes keep their order, so each part stays sorted
+    ordered = leaves.take(order)
+    cuts = np.searchsorted(shard_of_leaf[order], np.arange(count + 1))
+    parts = (ordered.take(slice(begin, end)) for begin, end in pairwise(cuts))
     return [Leaves(recoded[part.key], part.time, part.state) for part in parts]

@@ -1,4 +1,4 @@
-"""Metrics of a shard: each is declared once, by whoever measures it, and everything else follows from that."""
+"""Metrics of a shard. Each is declared once, where it is measured; columns and totals are derived from that."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Metric:
     name: str
     meaning: str
     counter: bool = False
-    """Whether it counts since the query first started: then the state keeps its total."""
+    """Whether the state keeps its total since the query first started."""
     fold: Literal["sum", "max"] = "sum"
-    """How the values of all shards become one."""
+    """How the values of all shards are combined."""
     alias: str = ""
-    """The name that it had in the version before."""
+    """Its name in the previous version."""
 
 
 ENGINE_METRICS = (
@@ -50,7 +50,7 @@ ENGINE_METRICS = (
     Metric("resident_bytes", "Bytes of the chunks in the workers' memory."),
     Metric("left_chunks", "Chunks that are only in the state."),
 )
-"""What every query reports. Features declare their own."""
+"""The metrics of every query. Features declare their own."""
 
 
 class Metrics:
@@ -97,5 +97,5 @@ class Metrics:
 
 
 def names(declared: Iterable[Metric]) -> tuple[str, ...]:
-    """The columns of these metrics: each metric, and the totals of counters."""
+    """The columns of these metrics: every metric, and the totals of counters."""
     return tuple(Metrics(declared).values)

@@ -1,7 +1,7 @@
-"""The plan: a query with everything resolved, which is what travels to the workers. It knows nothing of Spark.
+"""The plan: a query with everything resolved, which is sent to the workers. It is independent of Spark.
 
-A query begins as a `Draft`, to which its options add features, hidden aggregates and columns. The plan is what comes of
-it: what operators need (schema, layout, operators), and the list of features.
+A query begins as a `Draft`, to which its options add features, hidden aggregates and columns. The plan is made from it:
+schema, layout, window operators, and the list of features.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from muntin.panes.watermarks import Watermarks
 from muntin.windows import DeltaWindow, Window
 
 MOST_CHUNKS = 256
-"""How many chunks the longest window is cut into at most: each is a value in the state and a line in the header."""
+"""The maximal number of chunks per longest window: each is a value in the state and an entry in the header."""
 
 F = TypeVar("F", bound=Feature)
 
@@ -55,34 +55,34 @@ class Draft:
     delay: int | None = None
     function: WindowFunction | None = None
     options: tuple[Option, ...] = ()
-    """What the user asks for."""
+    """The options of the user."""
     features: tuple[Feature, ...] = ()
     hidden: Mapping[str, Bound] = field(default_factory=dict)
-    """Aggregates that features compute for themselves."""
+    """Aggregates that features need, and that are not emitted."""
     eager: frozenset[str] = frozenset()
-    """The hidden aggregates that every window needs. The others are computed for the windows that ask for them."""
+    """The hidden aggregates that every window needs. The others are lazy."""
     needs_size: bool = False
-    """Whether a feature needs to know how many tuples a window has."""
+    """Whether a feature needs the number of tuples of windows."""
     kept_columns: tuple[str, ...] | None = None
-    """Columns of tuples that a feature reads when they arrive; None if none reads any."""
+    """Columns of tuples that a feature reads on arrival; None if no feature reads tuples."""
     weighs: bool = False
-    """Whether tuples stand for others, which a feature drops."""
+    """Whether tuples have weights, as a feature drops others."""
     writes_through: bool = False
-    """Whether tuples go to their chunks as they arrive, instead of waiting in memory until a chunk is complete."""
+    """Whether tuples are written to chunks on arrival, instead of waiting in memory until a chunk is complete."""
     statistic: Callable[[str, Bound], Bound] = lambda name, bound: bound
-    """How a running statistic of all tuples is computed: from estimates, where tuples are dropped."""
+    """How a running statistic of all tuples is computed: from estimates where tuples are dropped."""
     answers_all_windows: bool = True
     """Whether a shard answers all windows of its keys by itself."""
 
     def planned(self) -> Draft:
-        """The draft with what its options add, the outermost first."""
+        """The draft after all options have planned, in their order."""
         draft = self
         for option in sorted(self.options, key=lambda option: option.order):
             draft = option.plan(draft)
         return draft
 
     def with_feature(self, feature: Feature) -> Draft:
-        features = sorted([*self.features, feature], key=lambda each: each.order)
+        features = sorted([*self.features, feature], key=lambda feature: feature.order)
         return replace(self, features=tuple(features))
 
     def with_hidden(self, hidden: Mapping[str, Bound], eager: bool = False) -> Draft:
@@ -91,7 +91,7 @@ class Draft:
         return replace(self, hidden={**self.hidden, **hidden}, eager=self.eager | names)
 
     def has(self, name: str) -> bool:
-        """Whether a feature of this name is there."""
+        """Whether there is a feature with this name."""
         return any(feature.name == name for feature in self.features)
 
     @property
@@ -119,13 +119,13 @@ class Draft:
             self.weighs,
             lazy,
         )
-        named = [pa.field(name, bound.result) for name, bound in self.aggregates.items() if not is_hidden(name)]
+        emitted = [pa.field(name, bound.result) for name, bound in self.aggregates.items() if not is_hidden(name)]
         schema = Schema(
             self.time,
             dict(self.types),
             self.keys,
             self.windows,
-            tuple(named),
+            tuple(emitted),
             () if self.function is None else tuple(self.function.schema),
             self.late_row,
             any(feature.estimates for feature in self.features),
@@ -148,20 +148,20 @@ class Plan:
     schema: Schema
     layout: Layout
     operators: tuple[WindowOperator, ...]
-    """The windows by what they are answered from; those over panes of time come first."""
+    """The window operators; that of time windows comes first."""
     features: tuple[Feature, ...]
-    """What the query does beyond exact windows, the outermost first."""
+    """The features of the query, the outermost first."""
     shards: tuple[int, ...]
     streaming: bool
-    """Whether there is a watermark: then every shard hears of every batch, so that it knows what is late."""
+    """Whether there is a watermark: then every shard runs in every batch, so that it knows what is late."""
     delay: int | None = None
-    """How far behind the latest time a tuple may come, in microseconds, for operators that need tuples in order."""
+    """How far behind the latest time tuples may be, in microseconds, for operators that need tuples in order."""
     function: WindowFunction | None = None
-    """The function of windows, if that is what the query computes."""
+    """The window function, if the query computes one instead of aggregates."""
     writes_through: bool = False
-    """Whether tuples go to their chunks as they arrive, instead of waiting in memory until a chunk is complete."""
+    """Whether tuples are written to chunks on arrival, instead of waiting in memory until a chunk is complete."""
     host: Host = NO_HOST
-    """Where copies and notes are kept on the hosts of the workers, if at all."""
+    """Storage for copies and notes on the hosts of the workers."""
 
     @classmethod
     def make(
@@ -213,7 +213,7 @@ class Plan:
 
     @cached_property
     def own_windows(self) -> tuple[Window, ...]:
-        """The windows as the operators have them: where a worker shares them with others, its share."""
+        """The windows as the operators have them: only a share of them where workers split the windows."""
         numbered = [pair for operator in self.operators for pair in operator.windows]
         return tuple(window for _, window in sorted(numbered, key=lambda pair: pair[0]))
 
@@ -231,7 +231,7 @@ class Plan:
 
     def without(self, kind: type[Feature]) -> Plan:
         """The plan without the features of a type."""
-        return replace(self, features=tuple(each for each in self.features if not isinstance(each, kind)))
+        return replace(self, features=tuple(feature for feature in self.features if not isinstance(feature, kind)))
 
     def of_shard(self, shard: int) -> Plan:
         """The plan that a shard follows."""
@@ -242,7 +242,7 @@ class Plan:
 
     @property
     def innermost(self) -> Callable[[ShardTuples], AnswerLink]:
-        """What makes the innermost link of the chain of answers."""
+        """Makes the innermost link of the chain of answers."""
         if self.function is not None:
             return self.function.link
         return Exact if self.keeps_tuples else FromPartials
@@ -250,26 +250,26 @@ class Plan:
     def job_results(self, payload: Any) -> Iterator[pa.RecordBatch]:
         """The results of a job that one of the features handed out."""
         results = (feature.job_results(self, payload) for feature in self.features)
-        yield from next(each for each in results if each is not None)
+        yield from next(batches for batches in results if batches is not None)
 
     @cached_property
     def steps(self) -> tuple[Spread | Collect, ...]:
-        """What happens to results behind the shards, in order."""
+        """The steps that results go through after the shards, in order."""
         return tuple(step for feature in self.features for step in feature.steps(self))
 
     def is_exact(self, name: str) -> bool:
-        """Whether an aggregate is exact even where answers are estimates."""
+        """Whether an aggregate is exact although answers may be estimates."""
         return all(feature.is_exact(name) for feature in self.features)
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """Everything that a shard reports."""
+        """All metrics of a shard."""
         declared = [*ENGINE_METRICS, *(metric for feature in self.features for metric in feature.metrics)]
         return tuple({metric.name: metric for metric in declared}.values())
 
     @property
     def over_time(self) -> TimeOperator | None:
-        """The operator of the windows over panes of time, if there are such."""
+        """The operator of the time windows, if there are any."""
         first = self.operators[0]
         return first if isinstance(first, TimeOperator) else None
 
@@ -279,40 +279,40 @@ class Plan:
 
     @property
     def needs_order(self) -> bool:
-        """Whether tuples wait in the state until their order is final."""
+        """Whether tuples wait in the state until they are finalized."""
         return any(operator.needs_order for operator in self.operators)
 
     @property
     def keeps_tuples(self) -> bool:
-        """Whether tuples go to the window stage for answers that read them, or for a sample of them."""
+        """Whether tuples are sent to the window stage, for answers that read them or for samples."""
         return self.layout.keeps_tuples
 
     @property
     def keeps_chunks(self) -> bool:
-        """Whether some answer may need all tuples of a window."""
+        """Whether an answer may need all tuples of a window."""
         return self.function is not None or any(output.bound.holistic is not None for output in self.outputs)
 
     @cached_property
     def chunk_length(self) -> int | None:
-        """The event time that a chunk covers: a pane, or several where panes are very many to a window.
+        """The event time that a chunk covers: one pane, or several where a window has very many panes.
 
-        None where no window goes by time: then chunks are of a number of tuples. So they are beside a delta window,
-        which tells invalid tuples from valid ones as they are finalized: there they are written at once.
+        None where there is no time window: then chunks are cut by number of tuples. The same holds with a delta
+        window, which separates invalid tuples when they are finalized: chunks are then written at once.
         """
         if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
             return None
         longest = max(window.longest for window in self.over_time.models)
         return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
 
-    def complete_until(self, marks: Watermarks) -> int:
-        """Up to where tuples are in chunks."""
-        in_memory = not self.writes_through or marks.waits
+    def complete_until(self, watermarks: Watermarks) -> int:
+        """The event time up to which tuples are in chunks."""
+        in_memory = not self.writes_through or watermarks.waits
         if not in_memory and not self.needs_order:
             return NEVER_MORE  # no tuple waits in memory for others
         length = self.chunk_length
         if length is None or not in_memory:
-            return marks.finalized
-        return (marks.finalized - self.grid.offset) // length * length + self.grid.offset
+            return watermarks.finalized
+        return (watermarks.finalized - self.grid.offset) // length * length + self.grid.offset
 
     @property
     def grid(self) -> PaneGrid:
@@ -321,12 +321,12 @@ class Plan:
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
-        """The aggregates that are emitted. Their slots are those of the first operator."""
+        """The emitted aggregates, with their slots in the first operator."""
         return tuple(output for output in self.operators[0].outputs if not is_hidden(output.name))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever state of one query would mean something else to the other."""
+        """A digest: two queries can only share state if theirs are equal."""
         return fingerprint(self)
 
     @cached_property

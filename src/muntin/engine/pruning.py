@@ -1,4 +1,4 @@
-"""What open windows still need, and what came too late for all of them."""
+"""Pruning: drop what no open window needs, and tuples that are too late for all windows."""
 
 from __future__ import annotations
 
@@ -18,65 +18,71 @@ from muntin.panes.watermarks import Watermarks
 LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Watermarks, bool], BoolArray]
 
 
-def without_closed(table: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
-    """The table without what no window needs that has not closed."""
-    kept = [mask for operator in plan.operators for mask in operator.open(operator.own(table), operator.mark(marks))]
-    return table.filter(kept, _waiting(table, plan, marks))
+def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
+    """The leaves and tuples of a table that open windows need."""
+    kept = [
+        mask
+        for operator in plan.operators
+        for mask in operator.open(operator.own(table), operator.closes_at(watermarks))
+    ]
+    return table.filter(kept, _waiting(table, plan, watermarks))
 
 
-def without_closed_of_part(part: PaneTable, plan: Plan, marks: Watermarks) -> PaneTable:
-    """A part of a table without what no window needs, as far as the part can tell.
+def without_closed_of_part(part: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
+    """The leaves and tuples of a part of a table that open windows may need.
 
-    Which settled tuples are needed goes by their number from the end, and that the whole table knows.
+    Leaves of ordered tuples are all kept: whether they are needed depends on the last tuple of the key, and only the
+    full table has that.
     """
     kept: list[BoolArray] = []
     for operator in plan.operators:
-        own = operator.own(part)
-        kept += (
-            [np.ones(len(each), bool) for each in own] if operator.needs_order else operator.open(own, marks.watermark)
-        )
-    return part.filter(kept, _waiting(part, plan, marks))
+        own_leaves = operator.own(part)
+        if operator.needs_order:
+            kept += [np.ones(len(leaves), dtype=bool) for leaves in own_leaves]
+        else:
+            kept += operator.open(own_leaves, watermarks.watermark)
+    return part.filter(kept, _waiting(part, plan, watermarks))
 
 
-def _waiting(table: PaneTable, plan: Plan, marks: Watermarks) -> BoolArray | None:
-    return None if table.tuples is None else waiting(table.tuples.time, plan, marks)
+def _waiting(table: PaneTable, plan: Plan, watermarks: Watermarks) -> BoolArray | None:
+    return None if table.tuples is None else waiting(table.tuples.time, plan, watermarks)
 
 
-def waiting(times: Int64Array, plan: Plan, marks: Watermarks) -> BoolArray:
-    """Which tuples are not finalized, or finalized and not in a complete chunk."""
+def waiting(times: Int64Array, plan: Plan, watermarks: Watermarks) -> BoolArray:
+    """Which tuples wait: they are not finalized, or their chunk is not complete."""
     if plan.keeps_tuples:
-        return times >= plan.complete_until(marks)
-    return (times >= marks.finalized) & plan.needs_order
+        return times >= plan.complete_until(watermarks)
+    return (times >= watermarks.finalized) & plan.needs_order
 
 
-def _with_operators(tuples: Tuples, plan: Plan, marks: Watermarks) -> Tuples:
-    """Tuples that have just arrived, marked for the operators that they are not too late for."""
+def _with_operators(tuples: Tuples, plan: Plan, watermarks: Watermarks) -> Tuples:
+    """Newly arrived tuples, with the membership of each without the operators that it is too late for."""
     for index, operator in enumerate(plan.operators):
-        late = np.flatnonzero(marks.too_late(tuples.time, [window for _, window in operator.windows]))
+        late = np.flatnonzero(watermarks.too_late(tuples.time, [window for _, window in operator.windows]))
         if len(late):
             tuples = tuples.without(index, late)
     return tuples
 
 
-def open_rows(table: PaneTable, plan: Plan, marks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
-    """What has arrived without what came too late for all of its windows, and how many tuples that was.
+def open_rows(table: PaneTable, plan: Plan, watermarks: Watermarks, counted: LateRows) -> tuple[PaneTable, int]:
+    """What arrived, without what is too late for all of its windows, and how many late tuples there were.
 
-    `counted` says which late panes or tuples this shard counts.
+    `counted` selects the late panes or tuples that this shard counts.
     """
-    if marks.watermark <= ALWAYS:
+    if watermarks.watermark <= ALWAYS:
         return table, 0
     late_rows = 0
     if table.tuples is not None:
-        late = marks.too_late(table.tuples.time, plan.own_windows)
-        late_rows = int(counted(late, table.tuples.time, marks, True).sum())
+        late = watermarks.too_late(table.tuples.time, plan.own_windows)
+        late_rows = int(counted(late, table.tuples.time, watermarks, True).sum())
         if plan.keeps_tuples:
-            table = replace(table, tuples=_with_operators(table.tuples, plan, marks))
+            table = replace(table, tuples=_with_operators(table.tuples, plan, watermarks))
         table = table.only(tuples=~late)
     operator = plan.over_time
     if operator is None:
         return table, late_rows
-    kept = operator.open(operator.own(table), marks.watermark)
+    kept = operator.open(operator.own(table), watermarks.watermark)
     if table.tuples is None or plan.layout.weighs:
-        late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, marks, False)]))
-    rest = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
-    return table.filter([*kept, *rest]), late_rows
+        late_rows = int(np.sum(table.panes.state[0][counted(~kept[0], table.panes.time, watermarks, False)]))
+    other_leaves = [np.ones(len(leaves), dtype=bool) for leaves in table.leaves[len(kept) :]]
+    return table.filter([*kept, *other_leaves]), late_rows

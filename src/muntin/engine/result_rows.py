@@ -1,4 +1,4 @@
-"""Rows of results by their windows and keys."""
+"""Windows and keys of rows of results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bounds(batch: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
 
 
 def models(plan: Plan, batch: pa.RecordBatch) -> Int64Array:
-    """Which of the query's windows each row is of."""
+    """The index of each row's window among the query's windows."""
     if len(plan.windows) == 1:
         return np.zeros(batch.num_rows, dtype=np.int64)
     titles = pa.array([window.title for window in plan.windows])
@@ -29,22 +29,22 @@ def models(plan: Plan, batch: pa.RecordBatch) -> Int64Array:
 
 
 def tie_order(columns: Iterable[pa.Array], length: int) -> Int64Array:
-    """The place of each row in the order of its keys, which are of one form where they are equal."""
+    """The rank of each row by its keys, which are normalised first."""
     parts = [part for column in columns for part in _key_parts(normalised(column))]
-    place = np.arange(length)
+    ranks = np.arange(length)
     if parts:
-        place[stable_order(*reversed(parts))] = np.arange(length)
-    return place
+        ranks[stable_order(*reversed(parts))] = np.arange(length)
+    return ranks
 
 
 def _key_parts(column: pa.Array) -> list[Int64Array]:
-    """Integers that sort as the values do, the first of them first; nulls come before everything else."""
+    """Integer columns that sort like the values, most significant first. Nulls come first."""
     kind = column.type
     if pa.types.is_null(kind):
         return []
     present = [np.asarray(column.is_valid()).astype(np.int64)] if column.null_count else []
     if pa.types.is_struct(kind):
         return [*present, *(part for field in column.flatten() for part in _key_parts(field))]
-    found = values.fixed_order_keys(column) if values.is_fixed(kind) else values.ranked(column)[0]
-    # What stands for a null is arbitrary, and must not tell nulls apart.
-    return [*present, np.where(present[0] > 0, found, 0) if present else found]
+    sort_keys = values.fixed_order_keys(column) if values.is_fixed(kind) else values.ranked(column)[0]
+    # The integer of a null is arbitrary: set it to 0, so that nulls are equal.
+    return [*present, np.where(present[0] > 0, sort_keys, 0) if present else sort_keys]

@@ -1,4 +1,4 @@
-"""What a query reads and what its results look like."""
+"""The columns that a query reads, and the schema of its results."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Schema:
     windows: tuple[Window, ...]
     aggregates: tuple[pa.Field, ...]
     function_columns: tuple[pa.Field, ...] = ()
-    """What a function of windows returns, in the place of aggregates."""
+    """The columns that a window function returns, instead of aggregates."""
     late_row: pa.DataType | None = None
-    """The type of a whole input row, if late rows are to be emitted."""
+    """The type of a full input row, if late rows are emitted."""
     is_estimated: bool = False
     """Whether answers may be estimates: then results have the column `quality`."""
 
     @cached_property
     def columns(self) -> tuple[pa.Field, ...]:
-        """What is computed of each window."""
+        """The computed columns of each window."""
         return (*self.aggregates, *self.function_columns)
 
     @cached_property
     def has_partial(self) -> bool:
-        """Whether a result can be that of an incomplete window."""
+        """Whether results may be of incomplete windows."""
         return any(isinstance(window, CountWindow) and window.max_wait is not None for window in self.windows)
 
     @cached_property

@@ -1,7 +1,7 @@
 """The window stage of SPRINGALD (its WLS) for one shard: packed panes and a watermark in, closed windows out.
 
-A stream, a table and the pairs of a join all go through `Shard.run`. A batch is restored from what the one before has
-left, ingested, its closed windows are answered, what no window needs any more is pruned, and the rest is committed.
+Streams, tables and the pairs of a join all go through `Shard.run`. Each batch restores the state of the batch before,
+ingests what arrived, answers the windows that close, prunes what no open window needs, and commits.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ class Shard:
     task: Task = field(default_factory=Task)
     metrics: Metrics = field(init=False)
     features: dict[str, ShardFeature] = field(init=False)
-    """The features' parts in this batch, the innermost first."""
+    """The features' parts in this batch, by name, the innermost first."""
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(self.plan.metrics)
-        parts = ((each.name, each.on_shard(self.plan, self.shard, self.task)) for each in reversed(self.plan.features))
+        features = reversed(self.plan.features)
+        parts = ((feature.name, feature.on_shard(self.plan, self.shard, self.task)) for feature in features)
         self.features = {name: part for name, part in parts if part is not None}
 
     def run(self, sent: Iterable[PackedPanes] | Arrived, watermark: int) -> Iterator[Emitted]:
-        """Ingest what was sent, answer the windows that the watermark (in microseconds) closes, commit.
+        """Ingest what was sent, answer the windows that the watermark (in microseconds) closes, and commit.
 
-        A row counts for a window unless that window's end was at or before the watermark of the batch before: `closed`.
-        A shard runs in every batch in which the watermark moves, so that is what its header says.
+        A row counts for a window unless the window ended at or before the watermark of the batch before, `closed`. That
+        watermark is in the header, because a shard runs in every batch in which the watermark moves.
         """
-        closed = self.store.header.marks
+        closed = self.store.header.watermarks
         arrived = sent if isinstance(sent, Arrived) else Arrived.of(sent, self.plan, closed, self.features)
         yield from map(Results, arrived.late)
         batch = self._restored(arrived, closed, watermark)
@@ -64,10 +65,10 @@ class Shard:
         self._commit(batch)
 
     def _restored(self, arrived: Arrived, closed: Watermarks, watermark: int) -> ShardBatch:
-        """What the batch before has left, and what has arrived since."""
+        """The state of the batch before, and what has arrived."""
         watermark = max(watermark, closed.watermark)
         finalized = max(watermark, closed.finalized)
-        if self.plan.delay is not None:  # every task reports to every shard, so that all finalize alike
+        if self.plan.delay is not None:  # every task reports to every shard, so all shards finalize up to the same time
             finalized = max(finalized, arrived.latest - self.plan.delay)
         policies = (policy for part in self.features.values() if (policy := part.chunk_policy) is not None)
         batch = ShardBatch(
@@ -84,7 +85,7 @@ class Shard:
             arrived=arrived.merged(self.plan),
         )
         self.metrics.add(**arrived.counts)
-        self._each(lambda feature: feature.begin(batch))
+        self._call_features(lambda feature: feature.begin(batch))
         return batch
 
     def _ingest(self, batch: ShardBatch) -> None:
@@ -93,7 +94,7 @@ class Shard:
             return
         self.metrics.add(invalid_rows=batch.ingested.invalid_rows)
         batch.tuples = shard_tuples(batch)
-        self._each(lambda feature: feature.ingested(batch))
+        self._call_features(lambda feature: feature.ingested(batch))
 
     def _answers(self, batch: ShardBatch) -> Iterator[Emitted]:
         """The results of all windows that close with this batch."""
@@ -101,13 +102,13 @@ class Shard:
         for feature in self.features.values():
             emitted = feature.emit(emitted, batch)
         begin = perf_counter_ns()
-        for each in emitted:
-            self.metrics.add(answer_nanoseconds=perf_counter_ns() - begin, results=len(each))
-            yield each
+        for results in emitted:
+            self.metrics.add(answer_nanoseconds=perf_counter_ns() - begin, results=len(results))
+            yield results
             begin = perf_counter_ns()
         if batch.tuples is not None:
             self.metrics.add(answer_bytes=batch.tuples.read_bytes)
-        self._each(lambda feature: feature.answered(batch))
+        self._call_features(lambda feature: feature.answered(batch))
 
     def _results(self, batch: ShardBatch) -> Iterator[Emitted]:
         if batch.ingested is None:
@@ -122,7 +123,7 @@ class Shard:
                         yield Results(rendered(self.plan.schema, table, answered), answered.windows)
 
     def _prune(self, batch: ShardBatch) -> None:
-        """Keep what windows need that are still open."""
+        """Keep what open windows need."""
         ingested = batch.ingested
         if ingested is None or batch.now.watermark >= EVERYTHING:
             return
@@ -130,25 +131,25 @@ class Shard:
         batch.added = additions(self.plan, ingested, batch.left, batch.now)
         if self.plan.keeps_chunks:
             self._keep_chunks(batch)
-        self._each(lambda feature: feature.prune(batch))
+        self._call_features(lambda feature: feature.prune(batch))
         batch.left = compacted(self.plan.layout, batch.left)
 
     def _keep_chunks(self, batch: ShardBatch) -> None:
-        """Write the chunks that are complete, drop those that no window needs."""
+        """Write complete chunks, and drop those that no window needs."""
         plan, ingested = self.plan, batch.ingested
         assert ingested is not None
         assert ingested.tuples is not None
         assert batch.left is not None
         complete = (ingested.tuples.time < plan.complete_until(batch.now)) & (ingested.tuples.membership > 0)
         needed = NeededTuples(plan.layout, plan.operators, batch.left, batch.now)
-        new = replace(batch.left, tuples=ingested.tuples.take(complete))
-        new = replace(new, tuples=new.tuples.take(needed.of(new))) if new.tuples is not None else new
+        table = replace(batch.left, tuples=ingested.tuples.take(complete))
+        table = replace(table, tuples=table.tuples.take(needed.of(table))) if table.tuples is not None else table
         in_pieces = plan.writes_through and not batch.now.waits
-        batch.chunks.add(new, already=plan.complete_until(batch.closed), in_pieces=in_pieces)
+        batch.chunks.add(table, already=plan.complete_until(batch.closed), in_pieces=in_pieces)
         drop_useless(batch.chunks, needed)
 
     def _commit(self, batch: ShardBatch) -> None:
-        parts = {name: value for each in self.features.values() for name, value in each.commit(batch).items()}
+        parts = {name: part for feature in self.features.values() for name, part in feature.commit(batch).items()}
         header = self.store.commit(
             Change(
                 batch.left,
@@ -162,7 +163,7 @@ class Shard:
             )
         )
         self._measure(batch, header)
-        self._each(lambda feature: feature.committed(batch))
+        self._call_features(lambda feature: feature.committed(batch))
 
     def _measure(self, batch: ShardBatch, header: Header) -> None:
         metrics, chunks, table = self.metrics, header.chunks, batch.left
@@ -180,13 +181,13 @@ class Shard:
             metrics["tuples"] = 0 if table.tuples is None else len(table.tuples)
             metrics["hot_bytes"] = table.nbytes
 
-    def _each(self, step: Callable[[ShardFeature], None]) -> None:
+    def _call_features(self, step: Callable[[ShardFeature], None]) -> None:
         for feature in self.features.values():
             step(feature)
 
 
 def shard_tuples(batch: ShardBatch) -> ShardTuples:
-    """The tuples behind the windows that close with a batch."""
+    """The tuples of the windows that close with a batch."""
     plan, ingested = batch.plan, batch.ingested
     assert ingested is not None
     return ShardTuples(
@@ -203,7 +204,7 @@ def shard_tuples(batch: ShardBatch) -> ShardTuples:
 def chain(
     plan: Plan, tuples: ShardTuples, features: Iterable[ShardFeature], batch: ShardBatch | None = None
 ) -> AnswerLink:
-    """The chain of answers: the innermost link is exact, and every feature may put its own around it."""
+    """The chain of answers: the innermost link is exact, and every feature may wrap it in its own."""
     link = plan.innermost(tuples)
     for feature in features:
         link = feature.link(link, tuples, batch)

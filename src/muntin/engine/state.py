@@ -1,4 +1,4 @@
-"""Named values of a shard: in the state, and a copy of the large ones on the host."""
+"""Named values of a shard: in the state, with copies of large ones on the host."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from muntin.engine.host import NO_HOST, Host
 from muntin.errors import StateError
 
 COPIED_BYTES = 1 << 18
-"""Values from this size on are worth a copy on the host: smaller ones come from the state as fast."""
+"""The minimal size of a value for a copy on the host: smaller ones are read from the state as fast."""
 PART_BYTES = 1 << 22
-"""A longer value is written in parts: Spark's state copies a value several times on its way. State that is there
-was cut like this, so it must never change."""
+"""A longer value is written in parts, as Spark's state copies values several times. Existing state is cut at this size,
+so it must never change."""
 
 Read = TypeVar("Read")
 
 
 class StateBackend(Protocol):
-    """What the store needs of an engine: one header, the description of the query, and named values.
+    """The state that the store needs of an engine: one header, the description of the query, and named values.
 
-    All of it commits with the batch, or none.
+    All changes of a batch are committed atomically.
     """
 
     def read_header(self) -> bytes | None: ...
@@ -68,7 +68,7 @@ class MemoryState:
 
 
 class StateValues:
-    """A name is never used twice, so a copy is either what the state holds or of no use."""
+    """Named values. Names are never reused, so a copy is either current or useless."""
 
     def __init__(self, backend: StateBackend, query: str, shard: int, host: Host = NO_HOST) -> None:
         self._backend = backend
@@ -76,8 +76,8 @@ class StateValues:
         self._copies = host.copies(query, shard)
 
     def write(self, name: str, value: bytes) -> None:
-        for part, at in _parts(name, len(value)):
-            self._backend.write(part, value[at : at + PART_BYTES])
+        for part, offset in _parts(name, len(value)):
+            self._backend.write(part, value[offset : offset + PART_BYTES])
         if len(value) >= COPIED_BYTES:
             self._copies.write(name, value)
 
@@ -102,5 +102,6 @@ class StateValues:
 
 
 def _parts(name: str, size: int) -> list[tuple[str, int]]:
-    """The names under which the parts of a value are in the state, and where in it each begins."""
-    return [(name if at == 0 else f"{name}.{at // PART_BYTES}", at) for at in range(0, size, PART_BYTES)]
+    """The names of the parts of a value in the state, and the offset of each."""
+    offsets = range(0, size, PART_BYTES)
+    return [(name if offset == 0 else f"{name}.{offset // PART_BYTES}", offset) for offset in offsets]

@@ -1,10 +1,10 @@
-"""The pane store of one shard: Spark's state is the truth, the worker's memory a verified copy.
+"""The pane store of one shard: Spark's state is the truth, the worker's memory is a verified copy.
 
-The state is a log of segments, each a packed pane table, and one small header. A batch appends one segment; when
-`FANOUT` segments of a tier have gathered they are folded into one of the next tier, so that every partial is
-rewritten a logarithmic number of times and a cold worker reads tens of values, not thousands. A segment is dropped
-as a whole once the last window over it has closed. Where windows go by tuples and not by time, that may be never: then
-all is written anew as one segment as soon as more than half of the log is of no use.
+The state is a log of segments, each a packed pane table, and one small header. A batch appends one segment. `FANOUT`
+segments of a tier are folded into one of the next tier: so every partial is rewritten a logarithmic number of times,
+and a cold worker reads tens of values, not thousands. A segment is dropped when the last window over it has closed.
+With windows over tuples that may never happen, so the log is rewritten as one segment when more than half of it is
+useless.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = TypeVar("Entry")
 
 FANOUT = 8
 USELESS_LEAVES = 1 << 12
-"""Fewer than this are not worth writing the log anew."""
+"""The log is not rewritten to drop fewer leaves than this."""
 
 
 @dataclass(frozen=True)
@@ -50,53 +50,54 @@ class Header:
     fingerprint: str
     shards: int
     version: str
-    """A new random name for every commit: a copy with another version is a copy of something else."""
+    """A new random name for every commit: a copy with another version is outdated."""
     watermark: int
-    """Up to where windows have closed, in microseconds."""
+    """The time up to which windows have closed, in microseconds."""
     finalized: int
-    """Up to where tuples have been settled, where windows need their final order."""
+    """The time up to which tuples are finalized, where windows need their final order."""
     next_segment: int = 0
     segments: tuple[Segment, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     """Counters since the query first started."""
     chunks: tuple[Chunk, ...] = ()
     waits: bool = False
-    """Whether tuples wait for their chunk to be complete, in a query that writes them through."""
+    """Whether tuples wait until their chunk is complete, in a query that writes through."""
     described: str = ""
-    """The digest of the description of the query beside it; checkpoints of earlier versions have none."""
+    """The digest of the stored description of the query; checkpoints of earlier versions have none."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """What features keep here, by names of their own."""
+    """The parts of features, by their own names."""
 
     @property
-    def marks(self) -> Watermarks:
+    def watermarks(self) -> Watermarks:
         return Watermarks(self.watermark, self.finalized, self.waits)
 
     def encode(self) -> bytes:
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "parts"}
-        segments, chunks = ([asdict(each) for each in listed] for listed in (self.segments, self.chunks))
-        content["settled"] = content.pop("finalized")  # as the format has called it from the beginning
+        segments = [asdict(segment) for segment in self.segments]
+        chunks = [asdict(chunk) for chunk in self.chunks]
+        content["settled"] = content.pop("finalized")  # its name in the format
         return packed.pack_header({**content, "segments": segments, "chunks": chunks, **self.parts})
 
     @classmethod
     def decode(cls, value: bytes) -> Header:
         content = packed.unpack_header(value)
-        segments = tuple(Segment(**each) for each in content.pop("segments"))
-        chunks = tuple(Chunk(**each) for each in content.pop("chunks", ()))
+        segments = tuple(Segment(**segment) for segment in content.pop("segments"))
+        chunks = tuple(Chunk(**chunk) for chunk in content.pop("chunks", ()))
         totals = content.pop("totals")
-        if "bad_rows" in totals:  # as they were called before
+        if "bad_rows" in totals:  # the name in earlier versions
             totals["invalid_rows"] = totals.pop("bad_rows")
         content["finalized"] = content.pop("settled")
-        own = {name: content.pop(name) for name in _HEADER_FIELDS if name in content}
-        return cls(segments=segments, chunks=chunks, totals=totals, **own, parts=content)
+        header_fields = {name: content.pop(name) for name in _HEADER_FIELDS if name in content}
+        return cls(segments=segments, chunks=chunks, totals=totals, **header_fields, parts=content)
 
 
 _HEADER_FIELDS = ("fingerprint", "shards", "version", "watermark", "finalized", "next_segment", "waits", "described")
 
 
 class HotCache:
-    """What a worker remembers of shards: decoded tables, chunks, and what features want to find again.
+    """A worker's cache of shards: decoded tables, chunks, and notes of features.
 
-    The least recently used is given up first. Every look-up is verified.
+    The least recently used entries are evicted first. Every lookup is verified.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -106,7 +107,7 @@ class HotCache:
         self._notes: OrderedDict[tuple[str, int], tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
-        """Chunks by name. A name is never used twice, so these need no version."""
+        """Chunks by name. Names are never reused, so these need no version."""
         chunks = self._chunks.setdefault((query, shard), {})
         self._trim(self._chunks, (query, shard))
         return chunks
@@ -115,7 +116,7 @@ class HotCache:
         return self._verified(self._tables, (query, shard), version)
 
     def notes(self, query: str, shard: int, version: str) -> Mapping[str, Any]:
-        """What features remember, by their names."""
+        """Notes of features, by their names."""
         return self._verified(self._notes, (query, shard), version) or {}
 
     def put_table(self, query: str, shard: int, version: str, table: PaneTable) -> None:
@@ -127,7 +128,7 @@ class HotCache:
         self._trim(self._notes, (query, shard))
 
     def release_moved(self, host: Host) -> None:
-        """Give up what other workers of the host have now: of one shard, one copy is enough."""
+        """Evict shards that other workers of the host run now: one copy per shard is enough."""
         for query, shard in {*self._tables, *self._chunks, *self._notes}:
             if host.copies(query, shard).is_elsewhere():
                 for entries in (self._tables, self._chunks, self._notes):
@@ -135,24 +136,24 @@ class HotCache:
 
     @staticmethod
     def _verified(
-        entries: OrderedDict[tuple[str, int], tuple[str, Entry]], place: tuple[str, int], version: str
+        entries: OrderedDict[tuple[str, int], tuple[str, Entry]], shard: tuple[str, int], version: str
     ) -> Entry | None:
-        """The entry, if it is of the very state that is there now."""
-        entry = entries.get(place)
+        """The entry, if it is a copy of the current state."""
+        entry = entries.get(shard)
         if entry is None or entry[0] != version:
-            entries.pop(place, None)
+            entries.pop(shard, None)
             return None
-        entries.move_to_end(place)
+        entries.move_to_end(shard)
         return entry[1]
 
-    def _trim(self, entries: OrderedDict[tuple[str, int], Any], place: tuple[str, int]) -> None:
-        entries.move_to_end(place)
+    def _trim(self, entries: OrderedDict[tuple[str, int], Any], shard: tuple[str, int]) -> None:
+        entries.move_to_end(shard)
         while len(entries) > self._capacity:
             entries.popitem(last=False)
 
 
 class ShardStore(Protocol):
-    """What a shard keeps from batch to batch."""
+    """The state of a shard between batches."""
 
     header: Header
     cache_hit: bool
@@ -171,24 +172,24 @@ class ShardStore(Protocol):
 
 @dataclass(frozen=True)
 class Change:
-    """What a batch changes."""
+    """The changes of a batch."""
 
     table: PaneTable | None
-    """All that is kept: the table before, with what was added and without what closed."""
+    """The new table: that of the batch before, with what was added and without what was pruned."""
     added: PaneTable | None
-    marks: Watermarks
+    watermarks: Watermarks
     counters: Mapping[str, int] = field(default_factory=dict)
     chunks: tuple[Chunk, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
     """The features' parts of the header."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What features want to find again in the worker's memory."""
+    """Notes of features, for the worker's memory."""
     remembers_table: bool = True
     """Whether the table stays in the worker's memory."""
 
 
 class TableStore:
-    """A table is a stream whose only batch moves the watermarks from before all times to behind them: nothing stays."""
+    """A table is a stream with a single batch, which moves the watermarks past all times: nothing is stored."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -200,7 +201,7 @@ class TableStore:
         return None
 
     def chunks(self, finalized: int, policy: ChunkPolicy | None) -> ChunkStore:
-        """All tuples are in memory anyway."""
+        """An empty store: all tuples are in memory."""
         return ChunkStore(self._plan.layout, _stretches(self._plan), self.values, {}, (), finalized)
 
     def notes(self) -> Mapping[str, Any]:
@@ -216,7 +217,7 @@ def _stretches(plan: Plan) -> Stretches:
 
 
 class PaneStore:
-    """The store of one shard, for one batch: open, look, commit."""
+    """The store of one shard, for one batch: open, read, commit."""
 
     def __init__(self, plan: Plan, query: str, shard: int, backend: StateBackend, cache: HotCache) -> None:
         self._plan = plan
@@ -229,7 +230,7 @@ class PaneStore:
         self.cache_hit = False
 
     def chunks(self, finalized: int, policy: ChunkPolicy | None = None) -> ChunkStore:
-        """The chunks, for a batch with which tuples are finalized up to this time."""
+        """The chunks, for a batch that finalizes tuples up to this time."""
         resident = self._cache.chunks(self._query, self._shard)
         return ChunkStore(
             self._plan.layout,
@@ -243,35 +244,35 @@ class PaneStore:
         )
 
     def table(self) -> PaneTable | None:
-        """All panes that some open window may need, or None if there are none."""
+        """The panes and tuples that open windows may need; None if there are none."""
         cached = self._cache.table(self._query, self._shard, self.header.version)
         self.cache_hit = cached is not None
         if cached is not None:
             return cached
         table = self._merged(self.header.segments)
-        return None if table is None else without_closed(table, self._plan, self.header.marks)
+        return None if table is None else without_closed(table, self._plan, self.header.watermarks)
 
     def notes(self) -> Mapping[str, Any]:
-        """What features remember, if this worker made the state that is there now."""
+        """Notes of features, if this worker made the current state."""
         return self._cache.notes(self._query, self._shard, self.header.version)
 
     def commit(self, change: Change) -> Header:
-        """Make the change the new truth."""
-        table, added, marks = change.table, change.added, change.marks
+        """Write the change to the state."""
+        table, added, watermarks = change.table, change.added, change.watermarks
         header = replace(
             self.header,
             version=uuid.uuid4().hex,
-            watermark=marks.watermark,
-            finalized=marks.finalized,
-            waits=marks.waits,
+            watermark=watermarks.watermark,
+            finalized=watermarks.finalized,
+            waits=watermarks.waits,
             totals={**self.header.totals, **_sums(self.header.totals, change.counters)},
             chunks=change.chunks,
             parts=change.parts,
             described=describe(self._plan, self._backend, self.header.described),
         )
         header = self._drop_closed(header)
-        if self.header.waits and not marks.waits:
-            # What waited is in chunks now: no segment may bring it back when tuples wait again.
+        if self.header.waits and not watermarks.waits:
+            # Tuples that waited are in chunks now: no segment may restore them when tuples wait again.
             header = self._drop_all(header)
             header = self._append(header, table, tier=0) if table is not None and table.size else header
         elif added is not None and added.size:
@@ -302,38 +303,37 @@ class PaneStore:
         return header
 
     def _drop_closed(self, header: Header) -> Header:
-        kept = []
+        open_segments = []
         for segment in header.segments:
             if segment.ends <= header.watermark:
                 self._delete(segment)
             else:
-                kept.append(segment)
-        return replace(header, segments=tuple(kept))
+                open_segments.append(segment)
+        return replace(header, segments=tuple(open_segments))
 
     def _append(self, header: Header, table: PaneTable, tier: int) -> Header:
-        # A replay of the batch must not give the same name to other bytes: copies may outlive a failed one.
+        # A replay of the batch must not reuse the name for other bytes: copies may outlive a failed batch.
         name = f"{header.next_segment}-{uuid.uuid4().hex}"
         value = packed.pack(table)
         self.values.write(name, value)
-        # Tuples wait until they are settled and their chunk, if they go to one, is complete.
-        lasting = []
+        leaves_of_operators = [(operator, operator.own(table)) for operator in self._plan.operators]
+        ends = [operator.ends(leaves) for operator, leaves in leaves_of_operators if any(map(len, leaves))]
         if table.tuples is not None and len(table.tuples):
-            lasting = [int(table.tuples.time.max()) + 1 + (self._plan.chunk_length or 0)]
-        held = [(operator, operator.own(table)) for operator in self._plan.operators]
-        ends = max([operator.ends(leaves) for operator, leaves in held if any(map(len, leaves))] + lasting)
-        segment = Segment(name, tier, len(value), table.size, ends)
+            # Tuples wait until they are finalized and their chunk, if they go to one, is complete.
+            ends.append(int(table.tuples.time.max()) + 1 + (self._plan.chunk_length or 0))
+        segment = Segment(name, tier, len(value), table.size, max(ends))
         return replace(header, next_segment=header.next_segment + 1, segments=(*header.segments, segment))
 
     def _fold(self, header: Header, table: PaneTable | None) -> Header:
-        """Fold the newest segments while `FANOUT` of them are of one tier."""
+        """Fold the newest segments while `FANOUT` of them are of the same tier."""
         while True:
             segments = header.segments
             tier = segments[-1].tier
             tail = [segment for segment in segments if segment.tier == tier]
             if len(tail) < FANOUT:
                 return header
-            # All there is: the table in memory is their fold already.
-            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.marks)
+            # These are all segments: the table in memory is their fold.
+            folded = table if len(tail) == len(segments) else self._open_part(tuple(tail), header.watermarks)
             for segment in tail:
                 self._delete(segment)
             header = replace(header, segments=segments[: -len(tail)])
@@ -342,7 +342,7 @@ class PaneStore:
             header = self._append(header, folded, tier + 1)
 
     def _rewrite_if_useless(self, header: Header, table: PaneTable) -> Header:
-        """One segment of what is still of use, once that is less than half of the log."""
+        """Rewrite the log as one segment when less than half of it is still useful."""
         if sum(segment.leaves for segment in header.segments) <= 2 * table.size + USELESS_LEAVES:
             return header
         tier = max(segment.tier for segment in header.segments)
@@ -350,23 +350,26 @@ class PaneStore:
         return self._append(header, compacted(self._plan.layout, table, slack=0), tier) if table.size else header
 
     def _is_all_of(self, added: PaneTable, table: PaneTable) -> bool:
-        """Whether all that is of use is new, as where windows over many tuples are shorter than a batch.
+        """Whether everything useful is new, as with count windows that are shorter than a batch.
 
-        The leaves are then as many, and behind them are as many tuples: none has a part in an older segment.
+        Then the numbers of leaves and of their tuples are equal: no leaf has a part in an older segment.
         """
         if added.size != table.size:
             return False
-        counts = [sum(int(f.own(each)[0].state[0].sum()) for f in self._plan.operators) for each in (added, table)]
-        return counts[0] == counts[1]
+        added_tuples, all_tuples = (
+            sum(int(operator.own(part)[0].state[0].sum()) for operator in self._plan.operators)
+            for part in (added, table)
+        )
+        return added_tuples == all_tuples
 
     def _drop_all(self, header: Header) -> Header:
         for segment in header.segments:
             self._delete(segment)
         return replace(header, segments=())
 
-    def _open_part(self, segments: tuple[Segment, ...], marks: Watermarks) -> PaneTable | None:
+    def _open_part(self, segments: tuple[Segment, ...], watermarks: Watermarks) -> PaneTable | None:
         part = self._merged(segments)
-        return None if part is None else without_closed_of_part(part, self._plan, marks)
+        return None if part is None else without_closed_of_part(part, self._plan, watermarks)
 
     def _merged(self, segments: tuple[Segment, ...]) -> PaneTable | None:
         tables = [self._read(segment) for segment in segments]

@@ -113,7 +113,7 @@ class PairAnswers:
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         names = list(self.product.read)
         for part in self.tuples.parts(windows.operator, windows.answers):
-            given = pa.record_batch(self.tuples.columns(part.held.tuples, names), names=names)
-            for window_of_pair, pairs in self.product.pieces(given, part.held.begin, part.held.end):
+            given = pa.record_batch(self.tuples.columns(part.contents.tuples, names), names=names)
+            for window_of_pair, pairs in self.product.pieces(given, part.contents.begin, part.contents.end):
                 values = dict(zip(self.product.schema.names, pairs, strict=True))
                 yield Answered(windows, values, None, part.answers[window_of_pair])

@@ -158,7 +158,8 @@ def of_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_decimal(array.type) and pa.types.is_float64(kind):
         return pa.array(numbers(array), mask=np.asarray(array.is_null()))
-    return array.cast(kind)
+    number = kind.value_type if pa.types.is_list(kind) else kind
+    return array.cast(kind, safe=not pa.types.is_floating(number))  # integers beyond 2**53 are rounded, as in Spark
 
 
 def taken(columns: pa.RecordBatch, indices: Int64Array) -> pa.RecordBatch:

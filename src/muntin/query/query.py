@@ -298,8 +298,9 @@ class Query:
 
     def use(self, option: Option) -> Query:
         """Add an option, one of Muntin's or your own. It replaces an option of the same name."""
+        query, columns = self._reading(option.reads, f"{option.name}'s column")
         others = tuple(other for other in self.options if other.name != option.name)
-        query = replace(self, options=(*others, option))
+        query = replace(query, options=(*others, option.reading([read for read, _ in columns])))
         query._check_options()
         return query
 
@@ -358,6 +359,7 @@ class Query:
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
         inputs = [column for bound in self.aggregates.values() for column in bound.inputs]
         read += [column for column in inputs if column not in self.filters.columns]
+        read += [column for option in self.options for column in option.reads]
         types = {column: self.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
         if self.function is not None:

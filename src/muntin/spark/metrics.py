@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -22,15 +21,18 @@ RECENT = 10
 """The number of batches with rows that the warning about late rows looks at."""
 
 
-@cache
+_REPORTED: dict[str, Metric] = {}
+"""What the queries of this process report: the metrics of a user's own features are among them."""
+
+
 def all_metrics() -> tuple[Metric, ...]:
     """The metrics of all features."""
     from muntin.features.declared import METRICS
 
-    return tuple({metric.name: metric for metric in (*ENGINE_METRICS, *METRICS)}.values())
+    declared = (*ENGINE_METRICS, *METRICS, *_REPORTED.values())
+    return tuple({metric.name: metric for metric in declared}.values())
 
 
-@cache
 def _meanings() -> dict[str, str]:
     """The meaning of every number of a `Progress`."""
     meanings = {metric.name: metric.meaning for metric in all_metrics()}
@@ -41,7 +43,6 @@ def _meanings() -> dict[str, str]:
     }
 
 
-@cache
 def _aliases() -> dict[str, str]:
     """The names that metrics had in the previous version, with their names now."""
     renamed = {metric.alias: metric.name for metric in all_metrics() if metric.alias}
@@ -162,6 +163,7 @@ def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFr
 
     Names must be unique in a plan, and results of several queries over tables may be joined or united.
     """
+    _REPORTED.update((metric.name, metric) for metric in declared)
     largest = {metric.name for metric in declared if metric.fold == "max"}
     reported = {name: name for name in names(declared)}
     for renamed in (metric for metric in declared if metric.alias):  # under the names of the previous version, too

@@ -1,1 +1,1 @@
-"""Chunks: the tuples of a pane, kept as they are for whole windows, and compressed as they age."""
+"""Chunks: the tuples behind holistic aggregates and window functions, compressed as they age."""

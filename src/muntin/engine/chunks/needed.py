@@ -1,4 +1,4 @@
-"""Which tuples some open window may still need, and so which chunks."""
+"""The tuples that open windows may still need, and the chunks that contain them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from muntin.panes.table import Layout, PaneTable, merged_keys
 from muntin.panes.watermarks import Watermarks
 
 USELESS_TUPLES = 1 << 16
-"""Fewer than this are not worth writing chunks anew."""
+"""Chunks are not rewritten to drop fewer tuples than this."""
 
 
 class NeededTuples:
-    """Windows over time need tuples by their time alone; the others, by key, those from their first leaf on."""
+    """Time windows need tuples by time alone; other windows need, by key, all tuples from their first leaf on."""
 
     def __init__(self, layout: Layout, operators: Sequence[WindowOperator], table: PaneTable, now: Watermarks) -> None:
-        """`table` is without the leaves that no window needs."""
+        """`table` is pruned: it only has leaves that some window needs."""
         self._layout = layout
-        self._models = [window for each in operators if isinstance(each, TimeOperator) for window in each.models]
+        self._models = [
+            window for operator in operators if isinstance(operator, TimeOperator) for window in operator.models
+        ]
         self._table = table
         self._watermark = now.watermark
         self._from = np.full(table.keys.num_rows, NEVER_MORE, dtype=np.int64)
         self.by_key = 0
-        """How many tuples some key needs."""
+        """How many tuples are needed by key."""
         for operator in operators:
             if isinstance(operator, TupleOperator):
                 (leaves,) = operator.own(table)
@@ -41,27 +43,27 @@ class NeededTuples:
         self._earliest = int(self._from.min(initial=NEVER_MORE))
 
     def by_time(self, times: Int64Array) -> BoolArray:
-        """Whether a window over time is open that may hold a tuple at each time."""
+        """For each time, whether an open time window may contain it."""
         if not self._models:
             return np.zeros(len(times), dtype=bool)
         return last_ends(times, self._models) > self._watermark
 
     def of(self, part: PaneTable) -> BoolArray:
-        """Which tuples of a table, with keys of its own, are needed."""
+        """Which tuples of a table are needed. The table may have other keys."""
         assert part.tuples is not None
-        keys, (ours, theirs) = merged_keys(self._layout, [self._table, part])
+        keys, (own_codes, part_codes) = merged_keys(self._layout, [self._table, part])
         needed_from = np.full(keys.num_rows, NEVER_MORE, dtype=np.int64)
-        needed_from[ours] = self._from
-        by_key = part.tuples.time >= needed_from[theirs][part.tuples.key]
+        needed_from[own_codes] = self._from
+        by_key = part.tuples.time >= needed_from[part_codes][part.tuples.key]
         return by_key | self.by_time(part.tuples.time)
 
     def any_of(self, chunks: Sequence[Chunk]) -> BoolArray:
-        """Of which chunks a tuple may be needed."""
+        """Which chunks may contain needed tuples."""
         last = np.array([chunk.last for chunk in chunks], dtype=np.int64)
         return (last >= self._earliest) | self.in_time(chunks)
 
     def in_time(self, chunks: Sequence[Chunk]) -> BoolArray:
-        """The same, for a window over time."""
+        """Which chunks may contain tuples that time windows need."""
         first, last = (
             np.array([getattr(chunk, edge) for chunk in chunks], dtype=np.int64) for edge in ("first", "last")
         )
@@ -69,8 +71,8 @@ class NeededTuples:
 
 
 def drop_useless(chunks: ChunkStore, needed: NeededTuples) -> None:
-    """Drop the chunks that no window needs; write those anew that are kept for few tuples of rare keys."""
+    """Drop chunks that no window needs; rewrite those that are only kept for few tuples of rare keys."""
     chunks.drop(compress(chunks.chunks, ~needed.any_of(chunks.chunks)))
-    rest = list(compress(chunks.chunks, ~needed.in_time(chunks.chunks)))
-    if sum(chunk.tuples for chunk in rest) > 2 * needed.by_key + USELESS_TUPLES:
-        chunks.rewrite(rest, tier=0, keep=needed.of)
+    kept_by_key = list(compress(chunks.chunks, ~needed.in_time(chunks.chunks)))
+    if sum(chunk.tuples for chunk in kept_by_key) > 2 * needed.by_key + USELESS_TUPLES:
+        chunks.rewrite(kept_by_key, tier=0, keep=needed.of)

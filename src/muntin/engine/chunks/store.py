@@ -1,8 +1,8 @@
 """The chunks of one shard: the chunk buffer of Mencagli et al., *Evaluation of Sliding-Window Parallelism*.
 
-A chunk holds the tuples of a stretch of event time, sorted by (key, time), and is never changed. It is written once
-the stretch is complete, and deleted once the last window over it has closed. Tuples that come later, and tuples of
-windows that do not go by time, make pieces: small chunks, of which `FANOUT` are folded into one until that is large.
+A chunk contains the tuples of one stretch of event time, sorted by (key, time), and is immutable. It is written when
+the stretch is complete, and deleted when the last window over it has closed. Late tuples, and tuples of windows that
+are not over time, become pieces: small chunks. `FANOUT` pieces are folded into one, until that is large.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import BoolArray, Int64Array, run_starts, stable_order
-from muntin.engine.chunks.bundles import Bundles, Place
+from muntin.engine.chunks.bundles import Bundles, Location
 from muntin.engine.state import StateValues
 from muntin.errors import MuntinError
 from muntin.panes import keys as key_codes
@@ -28,9 +28,9 @@ from muntin.sizes import describe_size
 
 FANOUT = 8
 LARGE = 1 << 16
-"""A piece of so many tuples is not folded any more."""
+"""A piece with at least this many tuples is not folded again."""
 ROOM = 0.9
-"""The share of the limit below which chunks that were left to the state come back into memory."""
+"""Chunks that were evicted come back into memory while it is filled below this share of the limit."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,29 @@ class Chunk:
     first: int
     """The event time of its first tuple."""
     last: int
-    """The event time of its last tuple: when it was last updated, as far as event time goes."""
+    """The event time of its last tuple: when it was last updated, in event time."""
     tuples: int
     raw: int
-    """Its bytes as they are."""
+    """Its bytes, uncompressed."""
     size: int
     """Its bytes in the state."""
     compressed: bool
     tier: int | None
     """How often a piece has been folded; None for a chunk that is final."""
     value: str = ""
-    """The value of the state that it shares with others; nothing if it has one of its own, under its name."""
+    """The bundle that it shares with other chunks; empty if it has a value of its own, under its name."""
     value_size: int = 0
     at: int = 0
-    """Where in that it begins."""
+    """Its offset in the bundle."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.value, self.value_size, self.at) if self.value else Place(self.name, self.size, None)
+    def location(self) -> Location:
+        return Location(self.value, self.value_size, self.at) if self.value else Location(self.name, self.size, None)
 
-    def placed(self, place: Place) -> Chunk:
-        return self if place.at is None else replace(self, value=place.value, value_size=place.size, at=place.at)
+    def with_location(self, location: Location) -> Chunk:
+        if location.offset is None:
+            return self
+        return replace(self, value=location.value, value_size=location.size, at=location.offset)
 
 
 class ChunkPolicy(Protocol):
@@ -67,11 +69,11 @@ class ChunkPolicy(Protocol):
 
     @property
     def limit(self) -> int | None:
-        """The bytes that this shard may keep in memory, if there is a limit."""
+        """The maximal bytes that this shard may keep in memory; None without a limit."""
         ...
 
     def codec(self, age: int) -> pa.Codec | None:
-        """What a new chunk is compressed with that was last updated so long ago; None to keep it as it is."""
+        """The codec for a new chunk of this age, see `ChunkStore.age`; None to keep it uncompressed."""
         ...
 
 
@@ -90,10 +92,10 @@ class Stretches:
     """The stretches of event time that chunks cover."""
 
     length: int | None
-    """None where chunks are of a number of tuples."""
+    """None where chunks are cut by number of tuples."""
     offset: int = 0
     apart: bool = False
-    """Whether all tuples come as pieces, and those of different stretches stay apart."""
+    """Whether all tuples become pieces, and pieces of different stretches are not folded together."""
 
 
 class ChunkStore:
@@ -110,28 +112,28 @@ class ChunkStore:
         shards: int = 1,
         policy: ChunkPolicy | None = None,
     ) -> None:
-        """`settled` is up to where tuples are finalized: what the age of a chunk is counted from."""
+        """`finalized` is the time up to which tuples are finalized. Ages of chunks are counted from it."""
         self._layout = layout
         self._stretches = stretches
         self._resident = resident
         self._policy = policy or AsTheyAre()
         self._limit = self._policy.limit
-        self._bundles = Bundles(values, ((chunk.name, chunk.place) for chunk in chunks), self._limit)
-        self._settled = finalized
+        self._bundles = Bundles(values, ((chunk.name, chunk.location) for chunk in chunks), self._limit)
+        self._finalized = finalized
         self.shards = shards
         """How many shards the query has."""
         self.holds = True
-        """Whether new chunks stay in memory. If not, they go to the state alone, until some window needs them."""
+        """Whether new chunks stay in memory. Otherwise they are only in the state, until a window needs them."""
         self.chunks = list(chunks)
         """Oldest first."""
         self.compressions = 0
         self.decompressions = 0
-        for name in resident.keys() - {chunk.name for chunk in chunks}:  # of a batch that failed, or of long ago
+        for name in resident.keys() - {chunk.name for chunk in chunks}:  # left by a failed batch, or outdated
             del resident[name]
 
     @property
     def limit(self) -> int | None:
-        """The bytes that this shard may keep in memory, if there is a limit."""
+        """The maximal bytes that this shard may keep in memory; None without a limit."""
         return self._limit
 
     @property
@@ -140,14 +142,14 @@ class ChunkStore:
 
     @property
     def state_bytes(self) -> int:
-        """What the chunks take in the state."""
+        """The bytes of the chunks in the state."""
         return self._bundles.nbytes
 
     def is_resident(self, chunk: Chunk) -> bool:
         return chunk.name in self._resident
 
     def overlapping(self, first: int, last: int) -> list[Chunk]:
-        """Those with tuples between the two times."""
+        """The chunks that may contain tuples between the two times."""
         return [chunk for chunk in self.chunks if chunk.last >= first and chunk.first <= last]
 
     def open(self, chunk: Chunk) -> PaneTable:
@@ -164,9 +166,9 @@ class ChunkStore:
         return value
 
     def add(self, table: PaneTable, already: int, in_pieces: bool = False) -> None:
-        """Take over the tuples of a table as chunks; those before `already` come late, behind their chunk.
+        """Write the tuples of a table as chunks. Those before `already` are late: their chunk has been written.
 
-        All of them are `in_pieces` where they are written as they come.
+        With `in_pieces` all tuples become pieces: they are written as they arrive.
         """
         tuples = table.tuples
         if tuples is None or not len(tuples):
@@ -177,7 +179,7 @@ class ChunkStore:
         if length is None:
             self._add(table, order, tier=0)
             return
-        if in_pieces:  # of which no window needs a part
+        if in_pieces:  # aligned with the grid, so that no window needs only a part of a piece
             stretch = (time - self._stretches.offset) // length
         else:
             stretch = np.where(time < already, -1, (time - already) // length)
@@ -197,7 +199,7 @@ class ChunkStore:
     def _write(self, table: PaneTable, tier: int | None) -> None:
         layout = self._layout
         no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
-        # The keys of its tuples alone, not those of leaves.
+        # Only the keys of its tuples, not those of leaves.
         table = compacted(layout, PaneTable(table.keys, no_leaves, {}, table.tuples), slack=0)
         table = _by_key(table)
         tuples = table.tuples
@@ -236,29 +238,29 @@ class ChunkStore:
         self._bundles.add(chunk.name, value, alone=chunk.tier is not None)
         if self.holds:
             self._resident[chunk.name] = value
-        insort(self.chunks, chunk, key=lambda each: (each.last, each.first, each.name))
+        insort(self.chunks, chunk, key=lambda chunk: (chunk.last, chunk.first, chunk.name))
 
     def _compressed(self, chunk: Chunk, table: PaneTable, codec: pa.Codec) -> tuple[Chunk, bytes]:
         value = packed.pack_chunk(table, codec)
         self.compressions += 1
-        # Other bytes, another name: copies of the old ones may be about.
+        # A new name for new bytes: copies of the old ones may still exist.
         return replace(chunk, name=f"chunk-{uuid.uuid4().hex}", size=len(value), compressed=True), value
 
     def _fold(self) -> None:
-        """Fold pieces while there are `FANOUT` of one tier."""
+        """Fold pieces while there are `FANOUT` of the same tier."""
         while True:
-            alike: dict[tuple[int, int], list[Chunk]] = {}
+            pieces_by_tier: dict[tuple[int, int], list[Chunk]] = {}
             for chunk in self.chunks:
                 if chunk.tier is not None:
-                    alike.setdefault((chunk.tier, self._stretch(chunk)), []).append(chunk)
-            full = next(((tier, pieces) for (tier, _), pieces in alike.items() if len(pieces) >= FANOUT), None)
+                    pieces_by_tier.setdefault((chunk.tier, self._stretch(chunk)), []).append(chunk)
+            full = next(((tier, pieces) for (tier, _), pieces in pieces_by_tier.items() if len(pieces) >= FANOUT), None)
             if full is None:
                 return
             tier, pieces = full
             self.rewrite(pieces, tier=tier + 1)
 
     def _stretch(self, chunk: Chunk) -> int:
-        """Pieces of different stretches stay apart, where all tuples come as pieces."""
+        """The stretch of a piece, if pieces of different stretches stay apart; else 0 for all."""
         length = self._stretches.length
         if length is None or not self._stretches.apart:
             return 0
@@ -267,7 +269,7 @@ class ChunkStore:
     def rewrite(
         self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None
     ) -> None:
-        """One chunk instead of several, of all their tuples or of those that some window still needs."""
+        """Replace several chunks by one with all their tuples, or with those to `keep`."""
         tables = []
         for chunk in chunks:
             table = self.open(chunk)
@@ -287,7 +289,7 @@ class ChunkStore:
 
     def age(self, chunk: Chunk) -> int:
         """How long ago a chunk was last updated, in event time."""
-        return self._settled - chunk.last
+        return self._finalized - chunk.last
 
     def uncompressed(self) -> list[Chunk]:
         """Oldest first."""
@@ -299,21 +301,21 @@ class ChunkStore:
         self._put(compressed, value)
 
     def evict(self, chunk: Chunk) -> None:
-        """Leave it to the state alone."""
+        """Drop the copy in memory: the chunk is in the state."""
         self._resident.pop(chunk.name, None)
 
     def commit(self) -> tuple[Chunk, ...]:
-        """The chunks, all of them written."""
+        """Write the waiting chunks; return all of them with their locations."""
         self._bundles.write()
-        return tuple(chunk.placed(self._bundles.place(chunk.name)) for chunk in self.chunks)
+        return tuple(chunk.with_location(self._bundles.location(chunk.name)) for chunk in self.chunks)
 
     def leave_to_state(self) -> None:
-        """Keep nothing in memory."""
+        """Evict all chunks."""
         self._resident.clear()
 
 
 def _by_key(table: PaneTable) -> PaneTable:
-    """The keys in their own order, where they have one: neighbours are close then. The tuples stay in order."""
+    """The table with keys in their natural order, if they have one: then neighbouring keys compress better."""
     ranks = [key_codes.ranks(column) for column in table.keys.columns]
     present = [rank for rank in ranks if rank is not None]
     if len(present) < len(ranks) or table.tuples is None:

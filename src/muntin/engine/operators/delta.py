@@ -1,6 +1,6 @@
-"""Delta windows: every good tuple has a number and a leaf, and beside it what the next one needs to know.
+"""Delta windows: every valid tuple has a number and a leaf, with registers from which the next tuple continues.
 
-The last leaf of a key is kept for ever: it knows how far δ has grown, and which trigger was the last.
+The last leaf of a key is kept for ever: it has the current δ, and the last trigger.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ def delta_registers(kind: pa.DataType) -> Registers:
 
 @dataclass(frozen=True)
 class _Run:
-    """The newly settled good tuples of each key: `[begin, end)`, and the last leaf of the key before them."""
+    """The newly finalized valid tuples `[begin, end)` of each key, and the last leaf of the key before them."""
 
     begin: Int64Array
     end: Int64Array
     last: Int64Array
     known: BoolArray
+    """Which keys have such a leaf."""
 
     def before(self, column: Array, otherwise: int) -> Array:
-        """What the last leaf says, for every key."""
+        """The value of the last leaf of every key."""
         if not self.known.any():
             return np.full(len(self.begin), otherwise, dtype=column.dtype)
         return np.where(self.known, column[self.last], column.dtype.type(otherwise))
@@ -61,42 +62,42 @@ class DeltaOperator(TupleOperator):
         if not len(arrival.finalized):
             return None
         before = Numbered(self.own(table)[0])
-        good, deltas = self._good(arrival.finalized, before)
-        tuples = arrival.finalized.take(good)
-        is_bad = np.ones(len(arrival.finalized), dtype=bool)
-        is_bad[good] = False
-        bad = np.flatnonzero(is_bad)
+        valid, deltas = self._valid(arrival.finalized, before)
+        tuples = arrival.finalized.take(valid)
+        is_invalid = np.ones(len(arrival.finalized), dtype=bool)
+        is_invalid[valid] = False
+        invalid = np.flatnonzero(is_invalid)
         if not len(tuples):
-            return OperatorLeaves(self.table_of(layout, table, self.leaf_set.empty(), {}), bad)
+            return OperatorLeaves(self.table_of(layout, table, self.leaf_set.empty(), {}), invalid)
         run = _runs(tuples.key, before)
         rows = Rows(tuples.columns, tuples.time, None, len(tuples))
         state = self.leaf_set.lift(rows)[:_DELTA] + self._registers(deltas, run, before)
         number = positions_in_runs(run.begin, len(tuples))
-        number += np.repeat(run.before(before.behind, 0), run.end - run.begin)
+        number += np.repeat(run.before(before.next_number, 0), run.end - run.begin)
         leaves = Leaves(tuples.key, number, state)
-        return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries), bad)
+        return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries), invalid)
 
-    def _good(self, tuples: Tuples, before: Numbered) -> tuple[Int64Array, Array]:
-        """The tuples whose δ is there and has not decreased, in the order of time and δ; and their δ."""
+    def _valid(self, tuples: Tuples, before: Numbered) -> tuple[Int64Array, Array]:
+        """The tuples whose δ is not missing and has not decreased, in the order of time and δ; and their δ."""
         column = tuples.columns.column(self.window.column)
         integers = values.is_integer(column.type)
         deltas = values.fixed_order_keys(column) if integers else values.numbers(column)
         missing = ~np.asarray(column.is_valid()) | (np.zeros(len(deltas), bool) if integers else np.isnan(deltas))
-        at = np.flatnonzero(~missing)
-        key, time, deltas = tuples.key[at], tuples.time[at], deltas[at]
-        if not len(at):
-            return at, deltas
+        positions = np.flatnonzero(~missing)
+        key, time, deltas = tuples.key[positions], tuples.time[positions], deltas[positions]
+        if not len(positions):
+            return positions, deltas
         same_time = (np.diff(key) == 0) & (np.diff(time) == 0)
-        if np.any(same_time & (np.diff(deltas) < 0)):  # of tuples of one time, none comes before another of them
+        if np.any(same_time & (np.diff(deltas) < 0)):  # tuples of the same time have no order among them
             order = np.lexsort((deltas, time, key))
-            at, deltas = at[order], deltas[order]
+            positions, deltas = positions[order], deltas[order]
         run = _runs(key, before)
         reached = deltas.copy()
-        grown = before.leaves.state[_DELTA]
+        last_deltas = before.leaves.state[_DELTA]
         first = reached[run.begin]
-        reached[run.begin] = np.where(run.known, np.maximum(first, run.before(grown, 0)), first)
-        good = deltas >= running_max(reached, run.begin)
-        return at[good], deltas[good]
+        reached[run.begin] = np.where(run.known, np.maximum(first, run.before(last_deltas, 0)), first)
+        valid = deltas >= running_max(reached, run.begin)
+        return positions[valid], deltas[valid]
 
     def _registers(self, deltas: Array, run: _Run, before: Numbered) -> tuple[Array, ...]:
         state = before.leaves.state
@@ -108,43 +109,44 @@ class DeltaOperator(TupleOperator):
         is_trigger[triggers] = True
         lengths = run.end - run.begin
         total = np.cumsum(is_trigger)
-        since = total - np.repeat(total[run.begin] - is_trigger[run.begin], lengths)
+        triggers_so_far = total - np.repeat(total[run.begin] - is_trigger[run.begin], lengths)
         position = np.maximum.accumulate(np.where(is_trigger, np.arange(len(deltas)), 0))
-        trigger_delta = np.where(since > 0, deltas[position], np.repeat(last_trigger, lengths))
-        return deltas, trigger_delta, since + np.repeat(run.before(state[_TRIGGERS], 0), lengths), is_trigger
+        trigger_delta = np.where(triggers_so_far > 0, deltas[position], np.repeat(last_trigger, lengths))
+        trigger_count = triggers_so_far + np.repeat(run.before(state[_TRIGGERS], 0), lengths)
+        return deltas, trigger_delta, trigger_count, is_trigger
 
     def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        own = Numbered(leaves)
+        numbered_leaves = Numbered(leaves)
         deltas = leaves.state[_DELTA]
-        at = np.flatnonzero(leaves.state[_IS_TRIGGER] & (own.last_time >= after))
-        first = own.of_key(own.starts)[at]
-        # δ only grows, so the tuples below the trigger's are before it.
-        begin = search(deltas, reach_below(deltas[at], self.window.size), first, at + 1)
-        end = search(deltas, deltas[at], first, at + 1)
-        held = begin < end
-        at, begin, end = at[held], begin[held], end[held]
+        triggers = np.flatnonzero(leaves.state[_IS_TRIGGER] & (numbered_leaves.last_time >= after))
+        first = numbered_leaves.of_key(numbered_leaves.starts)[triggers]
+        # δ only grows, so all tuples with a smaller δ are before the trigger.
+        begin = search(deltas, reach_below(deltas[triggers], self.window.size), first, triggers + 1)
+        end = search(deltas, deltas[triggers], first, triggers + 1)
+        filled = begin < end
+        triggers, begin, end = triggers[filled], begin[filled], end[filled]
         ((model, _),) = self.windows
         answers = Answers(
-            np.full(len(at), model),
-            leaves.state[_TRIGGERS][at] - 1,
-            leaves.key[at],
-            own.first_time[begin],
-            own.last_time[at],
-            from_end=own.from_end(begin, end) if numbered else None,
+            np.full(len(triggers), model),
+            leaves.state[_TRIGGERS][triggers] - 1,
+            leaves.key[triggers],
+            numbered_leaves.first_time[begin],
+            numbered_leaves.last_time[triggers],
+            from_end=numbered_leaves.from_end(begin, end) if numbered else None,
         )
         yield Closing(answers, (begin, end))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        if not len(own):
+        (own_leaves,) = leaves
+        if not len(own_leaves):
             return [np.zeros(0, dtype=bool)]
-        numbered = Numbered(own)
-        deltas = own.state[_DELTA]
-        least = reach_below(deltas[numbered.last], self.window.size)
-        return [numbered.is_last | (deltas >= numbered.of_key(least))]
+        numbered = Numbered(own_leaves)
+        deltas = own_leaves.state[_DELTA]
+        lowest = reach_below(deltas[numbered.last], self.window.size)
+        return [numbered.is_last | (deltas >= numbered.of_key(lowest))]
 
 
 def _runs(key: Int64Array, before: Numbered) -> _Run:

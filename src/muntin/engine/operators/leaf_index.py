@@ -10,21 +10,21 @@ import numpy as np
 from muntin.arrays import Int64Array, Runs, all_true, any_true, are_one, run_starts
 
 FEW = 64
-"""Leaves of so few windows of keys are searched for one by one."""
+"""Up to this many windows of keys, leaves are searched for one by one."""
 SEARCHED = 8
-"""One key among so many is searched for faster than all of them are noted."""
+"""Where fewer than one key in this many has leaves, searching for each is faster than a table of all keys."""
 
 
 @dataclass(frozen=True)
 class LeafRanges:
-    """The leaves `[begin, end)` of windows of keys, of those that hold any."""
+    """The leaves `[begin, end)` of the non-empty windows of keys."""
 
-    at: Int64Array | None
-    """Which windows those are, in order; None if all do."""
+    windows: Int64Array | None
+    """The positions of these windows, in order; None if no window is empty."""
     begin: Int64Array
     end: Int64Array
     all_leaves: bool = False
-    """Whether it is known that together they are all the leaves there are, in order."""
+    """Whether it is known that together they are all leaves of the table, in order."""
 
     @property
     def runs(self) -> Runs:
@@ -32,19 +32,19 @@ class LeafRanges:
 
     @classmethod
     def of_all(cls, begin: Int64Array, end: Int64Array) -> LeafRanges:
-        """Of ranges that may be empty."""
+        """The non-empty ones of these ranges."""
         filled = begin < end
         if all_true(filled):
             return cls(None, begin, end)
-        at = np.flatnonzero(filled)
-        return cls(at, begin[at], end[at])
+        windows = np.flatnonzero(filled)
+        return cls(windows, begin[windows], end[windows])
 
     def of(self, windows: Int64Array) -> LeafRanges:
-        """Those of some windows, in order, all of which hold leaves."""
-        if windows is self.at:
+        """The ranges of some windows, in order; none of them is empty."""
+        if windows is self.windows:
             return self
-        place = windows if self.at is None else np.searchsorted(self.at, windows)
-        return LeafRanges(windows, self.begin[place], self.end[place])
+        positions = windows if self.windows is None else np.searchsorted(self.windows, windows)
+        return LeafRanges(windows, self.begin[positions], self.end[positions])
 
 
 class LeafIndex:
@@ -53,60 +53,60 @@ class LeafIndex:
     def __init__(self, key: Int64Array, time: Int64Array) -> None:
         """Both are sorted together, by key and then by time."""
         self._key, self._time = key, time
-        self._of_one_key = time if len(key) and key[0] == key[-1] == 0 else None
-        self._found: dict[tuple[int, int], _Within] = {}
+        self._times_of_single_key = time if len(key) and key[0] == key[-1] == 0 else None
+        self._cache: dict[tuple[int, int], _Within] = {}
 
     def of_window(self, key: Int64Array, start: int, end: int) -> LeafRanges:
-        """The leaves with a time in `[start, end)`, by their keys, which are all among these: in order, each once."""
-        return self._within(start, end).of_each(key)
+        """The leaves with a time in `[start, end)`. `key` has every key with such leaves, in order, each once."""
+        return self._within(start, end).of_ordered(key)
 
-    def held(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:
-        """The leaves of each key with a time in `[start, end)`, of those that have any."""
-        found = self._of_one_window(key, start, end)
-        return LeafRanges.of_all(self.first(key, start), self.first(key, end)) if found is None else found
+    def filled_ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges:
+        """The leaves of each key with a time in `[start, end)`, without empty ranges."""
+        ranges = self._of_one_window(key, start, end)
+        return LeafRanges.of_all(self.first(key, start), self.first(key, end)) if ranges is None else ranges
 
     def ranges(self, key: Int64Array, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The leaves `[begin, end)` of each key with a time in `[start, end)`; or where they would be."""
-        found = self._of_one_window(key, start, end)
-        if found is not None and found.at is None:
-            return found.begin, found.end
+        """The leaves `[begin, end)` of each key with a time in `[start, end)`. Ranges may be empty."""
+        ranges = self._of_one_window(key, start, end)
+        if ranges is not None and ranges.windows is None:
+            return ranges.begin, ranges.end
         return self.first(key, start), self.first(key, end)
 
     def _of_one_window(self, key: Int64Array, start: Int64Array, end: Int64Array) -> LeafRanges | None:
-        """Where many keys ask for the same time."""
-        if len(key) > FEW and len(self._key) and self._of_one_key is None and are_one(start) and are_one(end):
+        """The ranges, if many keys share one start and end; else None."""
+        if len(key) > FEW and len(self._key) and self._times_of_single_key is None and are_one(start) and are_one(end):
             return self._within(int(start[0]), int(end[0])).among(key)
         return None
 
     def keys_between(self, start: int, end: int) -> Int64Array:
-        """Those that have any leaf with a time in `[start, end)`, in order."""
-        if self._of_one_key is not None:
-            first, behind = self._of_one_key.searchsorted([start, end])
-            return np.zeros(int(first < behind), dtype=np.int64)
+        """The keys with a leaf in `[start, end)`, in order."""
+        if self._times_of_single_key is not None:
+            first, last = self._times_of_single_key.searchsorted([start, end])
+            return np.zeros(int(first < last), dtype=np.int64)
         return self._within(start, end).key
 
     def _within(self, start: int, end: int) -> _Within:
-        """To look at each leaf takes less than to search for those of every key."""
-        if (start, end) not in self._found:
-            first, last = self._reach
+        """The leaves of all keys between two times. One scan of all leaves is faster than a search per key."""
+        if (start, end) not in self._cache:
+            first, last = self._time_range
             are_all = len(self._time) > 0 and start <= first and last < end
-            self._found[start, end] = self._all if are_all else self._some(start, end)
-        return self._found[start, end]
+            self._cache[start, end] = self._all if are_all else self._some(start, end)
+        return self._cache[start, end]
 
     @cached_property
-    def _reach(self) -> tuple[int, int]:
+    def _time_range(self) -> tuple[int, int]:
         """The first and the last time of any leaf."""
         return (int(np.minimum.reduce(self._time)), int(np.maximum.reduce(self._time))) if len(self._time) else (0, 0)
 
     @cached_property
     def _all(self) -> _Within:
-        """Those of all times, which often are within: what is before a window is gone when it closes."""
+        """The leaves of all times: a common case, as leaves before a window are pruned when it closes."""
         begin = run_starts(self._key)
         return _Within(self._key.take(begin), begin, np.append(begin[1:], len(self._key)), all_leaves=True)
 
     def _some(self, start: int, end: int) -> _Within:
         first = self._time < end
-        if self._reach[0] < start:
+        if self._time_range[0] < start:
             first &= self._time >= start
         last = first.copy()
         apart = self._key[1:] == self._key[:-1]
@@ -119,13 +119,13 @@ class LeafIndex:
         return _Within(self._key.take(begin), begin, np.flatnonzero(last) + 1)
 
     def first(self, key: Int64Array, time: Int64Array) -> Int64Array:
-        """The first leaf of each key that is not before a time; where there is none, the one behind the key's last."""
-        if self._of_one_key is None:
+        """The first leaf of each key at or after a time; where there is none, the position after the key's last."""
+        if self._times_of_single_key is None:
             return np.searchsorted(self._composites.leaves, self._composites.of(key, time))
-        found = self._of_one_key.searchsorted(time)
+        positions = self._times_of_single_key.searchsorted(time)
         if any_true(key):
-            found[key > 0] = len(self._of_one_key)
-        return found
+            positions[key > 0] = len(self._times_of_single_key)
+        return positions
 
     @cached_property
     def _composites(self) -> _Composites:
@@ -134,41 +134,41 @@ class LeafIndex:
 
 @dataclass(frozen=True)
 class _Within:
-    """The leaves `[begin, end)` of all keys that have any between two times."""
+    """The leaves `[begin, end)` between two times, for all keys that have any."""
 
     key: Int64Array
     begin: Int64Array
     end: Int64Array
     all_leaves: bool = False
-    """Whether no leaf is at another time."""
+    """Whether they are all leaves of the table."""
 
     def among(self, key: Int64Array) -> LeafRanges:
-        """Those of these keys."""
+        """The leaves of these keys."""
         if np.array_equal(key, self.key):
-            return self._at(None)
+            return self._of_windows(None)
         codes = int(max(self.key.max(initial=0), key.max())) + 1
         begin, end = np.zeros((2, codes), dtype=np.int64)
         begin[self.key], end[self.key] = self.begin, self.end
         return LeafRanges.of_all(begin[key], end[key])
 
-    def of_each(self, key: Int64Array) -> LeafRanges:
-        """All of them, where these keys are in order, each is there once, and none is missing."""
+    def of_ordered(self, key: Int64Array) -> LeafRanges:
+        """All of them. `key` has all of their keys, in order, each once."""
         if len(key) == len(self.key):
-            return self._at(None)
-        if key[-1] == len(key) - 1:  # every code there is
-            return self._at(self.key)
+            return self._of_windows(None)
+        if key[-1] == len(key) - 1:  # every code from 0 on
+            return self._of_windows(self.key)
         if SEARCHED * len(self.key) < len(key):
-            return self._at(np.searchsorted(key, self.key))
-        place = np.empty(int(key[-1]) + 1, dtype=np.int64)
-        place[key] = np.arange(len(key))
-        return self._at(place.take(self.key))
+            return self._of_windows(np.searchsorted(key, self.key))
+        position_of_key = np.empty(int(key[-1]) + 1, dtype=np.int64)
+        position_of_key[key] = np.arange(len(key))
+        return self._of_windows(position_of_key.take(self.key))
 
-    def _at(self, windows: Int64Array | None) -> LeafRanges:
+    def _of_windows(self, windows: Int64Array | None) -> LeafRanges:
         return LeafRanges(windows, self.begin, self.end, self.all_leaves)
 
 
 class _Composites:
-    """Key and time in one integer; where they do not fit, the time's rank does."""
+    """Key and time in one integer; where they do not fit, the time is replaced by its rank."""
 
     def __init__(self, key: Int64Array, time: Int64Array) -> None:
         self._first, self._last = (int(time.min()), int(time.max())) if len(time) else (0, 0)

@@ -22,7 +22,7 @@ from muntin.tree import FlatTree
 from muntin.windows import Window
 
 MOST_ANSWERS = 1 << 20
-"""How many windows of keys are answered at once: what bounds the memory of a batch that closes very many."""
+"""How many windows are answered at once, at most: this bounds the memory of a batch that closes very many."""
 ALWAYS, NEVER_MORE = -(1 << 62), 1 << 62
 """The watermarks before the beginning and after the end of all times: a table is a stream between them."""
 
@@ -37,7 +37,7 @@ class Output:
     optional: bool = False
     """Whether the first field of its slot says if any tuple counts."""
     lazy: bool = False
-    """Whether it is hidden, and only computed for windows that it is asked of, where those are over panes of time."""
+    """Whether it is hidden, and only computed on request, for time windows."""
 
 
 @dataclass(frozen=True)
@@ -50,45 +50,46 @@ class Answers:
     start: Int64Array
     end: Int64Array
     partial: BoolArray | None = None
-    """Which of them are incomplete; None if that cannot be."""
+    """Which of them are incomplete; None if none can be."""
     from_end: tuple[Int64Array, Int64Array] | None = None
-    """Where tuples are numbered: how far each window begins and ends before the end of the settled tuples of its key.
-    Elsewhere a window holds the tuples from its start on and before its end."""
+    """Where tuples are numbered: how far each window's begin and end are from the end of its key's finalized tuples.
+    Otherwise a window contains the tuples in `[start, end)`."""
     tuples: tuple[Int64Array, Int64Array] | None = None
     """In a window job, where its tuples begin and end among those of the job."""
     alone: bool = False
-    """Whether it is known that all are of one window over time, each of another key, in order."""
+    """Whether it is known that all are the same time window, of different keys in order."""
 
-    def take(self, chosen: Int64Array) -> Answers:
+    def take(self, positions: Int64Array) -> Answers:
         model, window, key, start, end = (
-            column[chosen] for column in (self.model, self.window, self.key, self.start, self.end)
+            column[positions] for column in (self.model, self.window, self.key, self.start, self.end)
         )
-        partial = None if self.partial is None else self.partial[chosen]
+        partial = None if self.partial is None else self.partial[positions]
         from_end, tuples = (
-            None if edges is None else (edges[0][chosen], edges[1][chosen]) for edges in (self.from_end, self.tuples)
+            None if edges is None else (edges[0][positions], edges[1][positions])
+            for edges in (self.from_end, self.tuples)
         )
         return Answers(model, window, key, start, end, partial, from_end, tuples)
 
 
 class LazyAggregates:
-    """What is said of windows only when somebody asks: of these, nothing is left to be said."""
+    """Aggregates of windows that are only computed on request. This base class has none."""
 
     def lowered(self) -> dict[str, pa.Array]:
         """The hidden aggregates."""
         return {}
 
     def shed(self) -> Int64Array:
-        """Which windows hold strata of which tuples were shed, where those have leaves of their own; in order."""
+        """The windows that contain incomplete strata (with shed tuples), if those have their own leaves; in order."""
         return np.zeros(0, dtype=np.int64)
 
-    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
-        """What the partials of hidden aggregates come to in some windows, in order."""
+    def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
+        """The combined partials of hidden aggregates, for the windows at these positions, in order."""
         return {}
 
 
 @dataclass(frozen=True)
 class LazyOfSome(LazyAggregates):
-    """The same for some of the windows."""
+    """The lazy aggregates of some of the windows."""
 
     of_all: LazyAggregates
     windows: Int64Array
@@ -100,8 +101,8 @@ class LazyOfSome(LazyAggregates):
         shed = self.of_all.shed()
         return np.flatnonzero(np.isin(self.windows, shed, assume_unique=True))
 
-    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
-        return self.of_all.states(self.windows[chosen])
+    def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
+        return self.of_all.states(self.windows[positions])
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,16 @@ class Closing:
 
     answers: Answers
     leaves: tuple[Int64Array, Int64Array] | None = None
-    """Which leaves each is answered from, `[begin, end)`; None where their times tell."""
+    """The leaves `[begin, end)` of each window; None where they follow from its start and end."""
 
-    def take(self, chosen: Int64Array) -> Closing:
-        leaves = None if self.leaves is None else (self.leaves[0][chosen], self.leaves[1][chosen])
-        return Closing(self.answers.take(chosen), leaves)
+    def take(self, positions: Int64Array) -> Closing:
+        leaves = None if self.leaves is None else (self.leaves[0][positions], self.leaves[1][positions])
+        return Closing(self.answers.take(positions), leaves)
 
 
 @dataclass(frozen=True)
 class Combined:
-    """Windows whose decomposable aggregates are known."""
+    """Windows with their decomposable aggregates."""
 
     answers: Answers
     values: Mapping[str, pa.Array]
@@ -138,9 +139,9 @@ class WindowReader(Protocol):
     """The windows of one operator over one pane table."""
 
     def closing(self, after: int, until: int, numbered: bool) -> Iterator[Closing]:
-        """The windows that close when the operator's mark moves from `after` to `until`, some at a time, in order.
+        """The windows that close when the operator's watermark moves from `after` to `until`, in order, in batches.
 
-        `numbered` asks where their tuples are, where those are numbered.
+        With `numbered`, their ranges of numbered tuples are included.
         """
         ...
 
@@ -151,7 +152,7 @@ class WindowReader(Protocol):
 
 @dataclass(frozen=True)
 class WindowOperator(ABC):
-    """Some of a query's windows and what they are answered from. It holds no data: those are in the pane table."""
+    """Some windows of a query, and the leaves that answer them. It is stateless: the data is in the pane table."""
 
     windows: tuple[tuple[int, Window], ...]
     """Each with its index among the plan's windows."""
@@ -161,10 +162,10 @@ class WindowOperator(ABC):
     outputs: tuple[Output, ...]
 
     share: Share | None = None
-    """Which of the windows it answers, where several workers share them and its windows do not say it themselves."""
+    """The windows that it answers, where workers share them and the windows themselves are not split."""
 
     needs_order = False
-    """Whether it needs tuples in their final order: they wait, as they are, until they are settled."""
+    """Whether it needs tuples in their final order: then they wait in the state until they are finalized."""
 
     @cached_property
     def bounds(self) -> dict[str, Bound]:
@@ -175,9 +176,9 @@ class WindowOperator(ABC):
         """Its leaves."""
         return table.leaves[self.first_set : self.first_set + len(self.leaf_sets)]
 
-    def mark(self, marks: Watermarks) -> int:
-        """The mark that its windows close with."""
-        return marks.finalized if self.needs_order else marks.watermark
+    def closes_at(self, watermarks: Watermarks) -> int:
+        """The watermark that closes its windows."""
+        return watermarks.finalized if self.needs_order else watermarks.watermark
 
     @abstractmethod
     def reader(self, table: PaneTable) -> WindowReader:
@@ -185,45 +186,45 @@ class WindowOperator(ABC):
 
     @abstractmethod
     def leaf_ranges(self, table: PaneTable, closing: Closing) -> list[tuple[Int64Array, Int64Array]]:
-        """The leaves `[begin, end)` that each window is answered from, in every set of the operator."""
+        """The leaves `[begin, end)` of each window, in every set of the operator."""
 
     @abstractmethod
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        """Which leaves some window may still need that has not closed by the watermark."""
+        """Which leaves windows that are open at the watermark may still need."""
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
-        """At which watermark surely no leaf is needed any more."""
+        """A watermark at which none of the leaves is needed any more."""
         return NEVER_MORE
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """The tuples of a batch, in a table's codes of keys."""
+    """The tuples of a batch, with the key codes of a table."""
 
     tuples: Tuples
-    """Those that wait and those that have just arrived, in any order."""
+    """The waiting and the newly arrived tuples, in any order."""
     fresh: BoolArray
-    """Which of them have just arrived. Some may be too late for some of the windows."""
+    """Which of them are newly arrived. Some may be too late for some of the windows."""
     finalized: Tuples
-    """Those that are settled with this batch, in order: no other tuple will come between them or before them."""
+    """The tuples that are finalized with this batch, in order: no tuple can arrive before or between them later."""
     finalized_at: Int64Array
-    """Where each of the settled ones is among all."""
+    """Their positions among `tuples`."""
     closed: int
     """The watermark of the batch before."""
 
 
 @dataclass(frozen=True)
 class OperatorLeaves:
-    """What a operator made of tuples."""
+    """The leaves that an operator made of tuples."""
 
     table: PaneTable
-    bad: Int64Array | None = None
-    """The tuples that it set aside, by where they are among the settled ones."""
+    invalid: Int64Array | None = None
+    """The invalid tuples that it set aside, by their positions among the finalized ones."""
 
 
 @dataclass(frozen=True)
 class TupleOperator(WindowOperator):
-    """A operator that makes its leaves, of one set, from tuples; every aggregate is in that set."""
+    """An operator that makes its leaves from tuples. It has one leaf set, with all aggregates."""
 
     @property
     def leaf_set(self) -> LeafSet:
@@ -236,13 +237,15 @@ class TupleOperator(WindowOperator):
     def table_of(
         self, layout: Layout, table: PaneTable, leaves: Leaves, dictionaries: dict[str, pa.Array]
     ) -> PaneTable:
-        """A table of these leaves alone, with the keys of `table`."""
-        every = [leaves if i == self.first_set else each.empty() for i, each in enumerate(layout.leaf_sets)]
-        return PaneTable(table.keys, tuple(every), dictionaries, layout.no_tuples())
+        """A table with only these leaves, and the keys of `table`."""
+        leaves_of_sets = [
+            leaves if index == self.first_set else leaf_set.empty() for index, leaf_set in enumerate(layout.leaf_sets)
+        ]
+        return PaneTable(table.keys, tuple(leaves_of_sets), dictionaries, layout.no_tuples())
 
     @abstractmethod
     def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
-        """The windows that close, as of a reader."""
+        """The windows that close, see `WindowReader.closing`."""
 
     def reader(self, table: PaneTable) -> WindowReader:
         return TupleReader(self, table)
@@ -253,13 +256,13 @@ class TupleOperator(WindowOperator):
 
     @cached_property
     def used_parts(self) -> Parts:
-        """The partials that aggregates need: what an operator notes for itself has no place in the tree."""
+        """The partials that aggregates need: the operator's own notes are not combined."""
         return Parts.of(self.leaf_set, {fields.start for output in self.outputs for _, fields in output.slots})
 
 
 @dataclass(frozen=True)
 class TupleReader:
-    """The windows of a tuple operator over one table: each is a range of leaves."""
+    """The windows of a tuple operator over one table. Each is a range of leaves."""
 
     operator: TupleOperator
     table: PaneTable
@@ -273,42 +276,42 @@ class TupleReader:
         if not len(begin):
             return
         order = np.lexsort((answers.key, answers.start, answers.end))
-        used = self.operator.used_parts
+        used_parts = self.operator.used_parts
         tree = None
-        if used:
-            state = used.state(self.operator.own(self.table)[0].state)
-            leaves, begin, end = pieces(state, used.leaf_set.reduce, begin, end)
-            tree = FlatTree(leaves, used.leaf_set.combine, int((end - begin).max()))
+        if used_parts:
+            state = used_parts.state(self.operator.own(self.table)[0].state)
+            leaves, begin, end = pieces(state, used_parts.leaf_set.reduce, begin, end)
+            tree = FlatTree(leaves, used_parts.leaf_set.combine, int((end - begin).max()))
         for first in range(0, len(order), MOST_ANSWERS):
             positions = order[first : first + MOST_ANSWERS]
-            parts = {} if tree is None else used.by_field(tree.ranges(begin[positions], end[positions]))
+            parts = {} if tree is None else used_parts.by_field(tree.ranges(begin[positions], end[positions]))
             yield Combined(answers.take(positions), self._lowered(parts, len(positions)), LazyAggregates())
 
     def _lowered(self, parts: Mapping[int, State], count: int) -> dict[str, pa.Array]:
-        """The decomposable aggregates; `parts` are the states of partials, by where their fields begin in the set."""
+        """The decomposable aggregates. `parts` are the states of partials, by where their fields begin in the set."""
         values = {}
         for output in self.operator.outputs:
             if output.bound.holistic is not None:
                 continue
             states, filled = [parts[fields.start] for _, fields in output.slots], None
             if output.optional:
-                ((present, *rest),) = states
+                ((present, *columns),) = states
                 filled = None if present.all() else np.flatnonzero(present)
-                states = [tuple(rest) if filled is None else tuple(column[filled] for column in rest)]
+                states = [tuple(columns) if filled is None else tuple(column[filled] for column in columns)]
             values[output.name] = lowered(output, states, filled, count, self.table)
         return values
 
 
 FEW_EDGES = 8
-"""Windows with fewer edges than one in so many leaves are answered from pieces of several leaves."""
+"""Where windows have fewer than one edge per this many leaves, leaves between edges are reduced first."""
 
 
 def pieces(
     leaves: State, reduce: Callable[[State, Runs], State], begin: Int64Array, end: Int64Array
 ) -> tuple[State, Int64Array, Int64Array]:
-    """The leaves between neighbouring edges of windows as one, and the windows as ranges of those.
+    """Reduce the leaves between neighbouring edges to one, and return the windows as ranges of those.
 
-    Where every tuple has a leaf and windows are few, that is one pass instead of all the levels of a tree.
+    Where every tuple has a leaf and windows are few, this takes one pass instead of all levels of a tree.
     """
     if 2 * len(begin) * FEW_EDGES > len(leaves[0]):
         return leaves, begin, end
@@ -319,13 +322,15 @@ def pieces(
     return reduced, np.searchsorted(edges, begin), np.searchsorted(edges, end)
 
 
-def lowered(output: Output, parts: Sequence[State], held: Int64Array | None, length: int, table: PaneTable) -> pa.Array:
-    """The answers of one aggregate; null but for the windows `held`, if not all of them hold a tuple that counts."""
-    if held is not None and not len(held):
+def lowered(
+    output: Output, parts: Sequence[State], filled: Int64Array | None, length: int, table: PaneTable
+) -> pa.Array:
+    """The answers of one aggregate. It is null for windows without a tuple that counts; `filled` are the others."""
+    if filled is not None and not len(filled):
         return pa.nulls(length, output.bound.result)
     values = of_type(output.bound.lower(parts, table.dictionaries), output.bound.result)
-    if held is None:
+    if filled is None:
         return values
-    where = np.full(length, -1)
-    where[held] = np.arange(len(held))
-    return values.take(pa.array(where, mask=where < 0))
+    indices = np.full(length, -1)
+    indices[filled] = np.arange(len(filled))
+    return values.take(pa.array(indices, mask=indices < 0))

@@ -1,9 +1,9 @@
-"""Windows over settled tuples: count, slide by tuple and slide by time.
+"""Windows over finalized tuples: count, slide by tuple and slide by time.
 
-Once tuples are settled their order is final, so every tuple gets its number. Count windows need only
-panes of `gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case); the hybrids, whose windows may begin
-at any tuple, need a leaf for each. A leaf stands at the number of its first tuple. The last leaf of a key is kept for
-ever: it knows how many tuples the key has had.
+The order of finalized tuples is final, so every tuple gets a number. Count windows only need panes of
+`gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case). The windows of the other two may begin at any
+tuple and need a leaf for each. The time of a leaf is the number of its first tuple. The last leaf of a key is kept for
+ever: it has the count of the key's tuples.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Numbered:
         self.first_time, self.last_time = leaves.state[FIRST_TIME], leaves.state[LAST_TIME]
 
     @cached_property
-    def behind(self) -> Int64Array:
-        """The number of the tuple behind each leaf."""
+    def next_number(self) -> Int64Array:
+        """The number of the first tuple after each leaf."""
         return self.leaves.time + self.leaves.state[ROW_COUNT_FIELD]
 
     @cached_property
@@ -57,23 +57,25 @@ class Numbered:
         return LeafIndex(self.leaves.key, self.leaves.time)
 
     def of_key(self, per_key: Int64Array) -> Int64Array:
-        """What is known per key, for every leaf."""
+        """Repeat a value per key for every leaf of the key."""
         return np.repeat(per_key, self.lengths)
 
     def from_end(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """How far the leaves `[begin, end)`, which are of one key, begin and end before the key's last tuple."""
-        behind = self.of_key(self.behind[self.last])[begin]
-        return behind - self.leaves.time[begin], behind - self.behind[end - 1]
+        """The distances of the ranges' begins and ends from the end of their key, in tuples. Each is of one key."""
+        key_end = self.of_key(self.next_number[self.last])[begin]
+        return key_end - self.leaves.time[begin], key_end - self.next_number[end - 1]
 
     def last_of(self, keys: Int64Array) -> tuple[Int64Array, BoolArray]:
         """The last leaf of each of these keys, and whether there is one."""
-        at = np.searchsorted(self.leaves.key, keys, side="right") - 1
-        return at, (at >= 0) & (self.leaves.key[at] == keys) if len(self.leaves) else np.zeros(len(keys), dtype=bool)
+        last = np.searchsorted(self.leaves.key, keys, side="right") - 1
+        if not len(self.leaves):
+            return last, np.zeros(len(keys), dtype=bool)
+        return last, (last >= 0) & (self.leaves.key[last] == keys)
 
 
 @dataclass(frozen=True)
-class Found:
-    """Windows of one model: their ids, the leaves `[begin, end)` that they hold, their bounds in time."""
+class WindowRanges:
+    """Windows of one model: their ids, their leaves `[begin, end)`, and their bounds in time."""
 
     window: Int64Array
     begin: Int64Array
@@ -89,7 +91,7 @@ class OrderedOperator(TupleOperator):
 
     @cached_property
     def pane(self) -> int:
-        """How many tuples a leaf holds at most."""
+        """The maximal number of tuples per leaf."""
         counts = [window for _, window in self.windows if isinstance(window, CountWindow)]
         if len(counts) < len(self.windows):
             return 1
@@ -97,15 +99,16 @@ class OrderedOperator(TupleOperator):
 
     @cached_property
     def shortest_wait(self) -> int | None:
-        """Where a window may be shown incomplete, no leaf reaches across a pause of this length."""
-        waits = [w.max_wait for _, w in self.windows if isinstance(w, CountWindow) and w.max_wait is not None]
+        """The shortest `max_wait` of any window, if there is one: no leaf spans a pause of this length."""
+        counts = [window for _, window in self.windows if isinstance(window, CountWindow)]
+        waits = [window.max_wait for window in counts if window.max_wait is not None]
         return min(waits, default=None)
 
     def ingest_tuples(self, layout: Layout, table: PaneTable, arrival: Arrival) -> OperatorLeaves | None:
         tuples = arrival.finalized
         if not len(tuples):
             return None
-        start = self._leaf_of_each(tuples, Numbered(self.own(table)[0]))
+        start = self._leaf_numbers(tuples, Numbered(self.own(table)[0]))
         if self.pane == 1:
             rows = Rows(tuples.columns, tuples.time, None, len(tuples))
             leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
@@ -115,18 +118,18 @@ class OrderedOperator(TupleOperator):
         leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
         return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
 
-    def _leaf_of_each(self, tuples: Tuples, before: Numbered) -> Int64Array:
-        """The number of the first tuple of the leaf that each newly settled tuple goes to."""
+    def _leaf_numbers(self, tuples: Tuples, before: Numbered) -> Int64Array:
+        """For each newly finalized tuple, the number of the first tuple of its leaf."""
         runs = run_starts(tuples.key)
         lengths = np.diff(runs, append=len(tuples))
         last, known = before.last_of(tuples.key[runs])
         number = positions_in_runs(runs, len(tuples))
         if known.any():
-            number += np.repeat(np.where(known, before.behind[last], 0), lengths)
+            number += np.repeat(np.where(known, before.next_number[last], 0), lengths)
         start = number // self.pane * self.pane
         if self.shortest_wait is None:
             return start
-        # A leaf also begins behind every pause, and goes on from the last leaf of the batch before if there was none.
+        # A leaf also begins after every pause. Without a pause, the last leaf of the batch before is continued.
         waited = np.zeros(len(tuples), dtype=bool)
         waited[1:] = (np.diff(tuples.time) >= self.shortest_wait) & (np.diff(tuples.key) == 0)
         open_leaf = np.zeros(len(runs), dtype=np.int64)
@@ -142,52 +145,54 @@ class OrderedOperator(TupleOperator):
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        own = Numbered(leaves)
-        held: list[tuple[int, Found]] = []
+        numbered_leaves = Numbered(leaves)
+        ranges_of_models: list[tuple[int, WindowRanges]] = []
         for model, window in self.windows:
-            for found in _found(window, own, after, until):
-                if len(found.window) == MOST_ANSWERS:  # one of many
-                    yield self._closing(own, [(model, found)], numbered)
+            for ranges in _closing_ranges(window, numbered_leaves, after, until):
+                if len(ranges.window) == MOST_ANSWERS:  # a full batch: emitted by itself
+                    yield self._closing(numbered_leaves, [(model, ranges)], numbered)
                 else:
-                    held.append((model, found))
-        yield self._closing(own, held, numbered)
+                    ranges_of_models.append((model, ranges))
+        yield self._closing(numbered_leaves, ranges_of_models, numbered)
 
-    def _closing(self, own: Numbered, held: Sequence[tuple[int, Found]], numbered: bool) -> Closing:
-        sizes = [len(found.window) for _, found in held]
+    def _closing(
+        self, leaves: Numbered, ranges_of_models: Sequence[tuple[int, WindowRanges]], numbered: bool
+    ) -> Closing:
+        sizes = [len(ranges.window) for _, ranges in ranges_of_models]
         window, begin, end, start_time, end_time = (
-            np.concatenate([getattr(found, column) for _, found in held])
+            np.concatenate([getattr(ranges, column) for _, ranges in ranges_of_models])
             for column in ("window", "begin", "end", "start_time", "end_time")
         )
         answers = Answers(
-            model=np.repeat([model for model, _ in held], sizes),
+            model=np.repeat([model for model, _ in ranges_of_models], sizes),
             window=window,
-            key=own.leaves.key[begin],
+            key=leaves.leaves.key[begin],
             start=start_time,
             end=end_time,
-            partial=np.repeat([found.partial for _, found in held], sizes),
-            from_end=own.from_end(begin, end) if numbered else None,
+            partial=np.repeat([ranges.partial for _, ranges in ranges_of_models], sizes),
+            from_end=leaves.from_end(begin, end) if numbered else None,
         )
         closing = Closing(answers, (begin, end))
         return closing if self.share is None else closing.take(np.flatnonzero(self.share.owns(window)))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        if not len(own):
+        (own_leaves,) = leaves
+        if not len(own_leaves):
             return [np.zeros(0, dtype=bool)]
-        numbered = Numbered(own)
+        numbered = Numbered(own_leaves)
         needed = numbered.is_last.copy()
         for _, window in self.windows:
             if isinstance(window, CountWindow):
-                following = window.complete(numbered.behind[numbered.last]) * window.slide
-                needed |= numbered.behind > numbered.of_key(following)
+                following = window.complete(numbered.next_number[numbered.last]) * window.slide
+                needed |= numbered.next_number > numbered.of_key(following)
             elif isinstance(window, SlideByTuple):
                 needed |= numbered.last_time > watermark - window.size
             elif isinstance(window, SlideByTime):
-                needed |= np.arange(len(own)) > numbered.of_key(numbered.last - window.last)
+                needed |= np.arange(len(own_leaves)) > numbered.of_key(numbered.last - window.last)
         return [needed]
 
 
-def _found(window: object, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
+def _closing_ranges(window: object, leaves: Numbered, after: int, until: int) -> Iterator[WindowRanges]:
     if isinstance(window, CountWindow):
         yield _complete(window, leaves, after)
         if window.max_wait is not None:
@@ -198,66 +203,66 @@ def _found(window: object, leaves: Numbered, after: int, until: int) -> Iterator
         yield from _slid_by_time(window, leaves, after, until)
 
 
-def _complete(window: CountWindow, leaves: Numbered, after: int) -> Found:
-    """Windows whose last tuple has just been settled."""
+def _complete(window: CountWindow, leaves: Numbered, after: int) -> WindowRanges:
+    """Windows whose last tuple is newly finalized."""
     first = -(-leaves.leaves.time[leaves.starts] // window.slide)
-    count = np.maximum(window.complete(leaves.behind[leaves.last]) - first, 0)
-    ids, of = expand(first, count)
-    key = leaves.leaves.key[leaves.starts][of]
+    count = np.maximum(window.complete(leaves.next_number[leaves.last]) - first, 0)
+    ids, run = expand(first, count)
+    key = leaves.leaves.key[leaves.starts][run]
     begin, end = leaves.by_number.ranges(key, *window.extent(ids))
     new = leaves.last_time[end - 1] >= after
     ids, begin, end = ids[new], begin[new], end[new]
-    return Found(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
+    return WindowRanges(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
 
 
-def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until: int) -> Found:
-    """The next window of a key, as it stands, once the key has paused for the longest time to wait."""
+def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until: int) -> WindowRanges:
+    """The next window of a key, incomplete, once the key has paused for its `max_wait`."""
     due = leaves.last_time + wait
     paused = leaves.is_last.copy()
     paused[:-1] |= leaves.first_time[1:] >= due[:-1]
-    at = np.flatnonzero(paused & (due > after) & (due <= until))
-    ids = window.complete(leaves.behind[at])
-    started = ids * window.slide < leaves.behind[at]
-    at, ids = at[started], ids[started]
-    begin, _ = leaves.by_number.ranges(leaves.leaves.key[at], *window.extent(ids))
-    return Found(ids, begin, at + 1, leaves.first_time[begin], leaves.last_time[at], partial=True)
+    last = np.flatnonzero(paused & (due > after) & (due <= until))
+    ids = window.complete(leaves.next_number[last])
+    started = ids * window.slide < leaves.next_number[last]
+    last, ids = last[started], ids[started]
+    begin, _ = leaves.by_number.ranges(leaves.leaves.key[last], *window.extent(ids))
+    return WindowRanges(ids, begin, last + 1, leaves.first_time[begin], leaves.last_time[last], partial=True)
 
 
-def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Found:
-    # Every tuple has a leaf, and those of a key have consecutive numbers: so triggers are `every` leaves apart.
+def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> WindowRanges:
+    # Every tuple has a leaf, and the numbers of a key are consecutive: so triggers are `every` leaves apart.
     number = leaves.leaves.time[leaves.starts]
     first = leaves.starts + (window.every - 1 - number) % window.every
     steps, run = expand(np.zeros(len(first), dtype=np.int64), -((first - leaves.last - 1) // window.every))
-    at = first[run] + steps * window.every
-    new = leaves.last_time[at] >= after
-    at, run = at[new], run[new]
-    time = leaves.last_time[at]
-    begin = search(leaves.last_time, time - window.size, leaves.starts[run], at, side="right")
-    end = search(leaves.last_time, time, at, leaves.last[run] + 1, side="right")
-    return Found(window.triggered(leaves.leaves.time[at]), begin, end, time - window.size, time)
+    triggers = first[run] + steps * window.every
+    new = leaves.last_time[triggers] >= after
+    triggers, run = triggers[new], run[new]
+    time = leaves.last_time[triggers]
+    begin = search(leaves.last_time, time - window.size, leaves.starts[run], triggers, side="right")
+    end = search(leaves.last_time, time, triggers, leaves.last[run] + 1, side="right")
+    return WindowRanges(window.triggered(leaves.leaves.time[triggers]), begin, end, time - window.size, time)
 
 
-def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Iterator[Found]:
-    """Every tuple that is the last one at some trigger: at the first behind it, and at those until the next tuple."""
+def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Iterator[WindowRanges]:
+    """The windows of every tuple that is the last before a trigger: one window per trigger until the next tuple."""
     time = leaves.last_time
     first = window.triggered(time)
     following = np.full(len(time), np.iinfo(np.int64).max)
     following[:-1][~leaves.is_last[:-1]] = time[1:][~leaves.is_last[:-1]]
     due = window.end(first)
     at_once = np.flatnonzero((due <= following) & (due > after) & (due <= until))
-    # Repetitions come with the next tuple: if that one has just been settled.
+    # Repetitions close with the next tuple, when that is newly finalized.
     repeated = np.flatnonzero(~leaves.is_last & (following >= after))
     count = np.clip(following[repeated] // window.every - 1 - first[repeated], 0, MOST_REPEATS)
     first_of_key = leaves.of_key(leaves.starts)
 
-    def found(at: Int64Array, ids: Int64Array) -> Found:
-        begin = np.maximum(at + 1 - window.last, first_of_key[at])
-        return Found(ids, begin, at + 1, time[begin], window.end(ids))
+    def ranges(last: Int64Array, ids: Int64Array) -> WindowRanges:
+        begin = np.maximum(last + 1 - window.last, first_of_key[last])
+        return WindowRanges(ids, begin, last + 1, time[begin], window.end(ids))
 
-    yield found(at_once, first[at_once])
-    # Keys that were silent repeat their windows often: so many of them at a time.
+    yield ranges(at_once, first[at_once])
+    # Keys that were silent for long repeat their windows often: `MOST_ANSWERS` at a time.
     before = np.append(0, np.cumsum(count))
     for begin in range(0, int(before[-1]), MOST_ANSWERS):
         number = np.arange(begin, min(begin + MOST_ANSWERS, int(before[-1])))
-        of = np.searchsorted(before, number, side="right") - 1
-        yield found(repeated[of], first[repeated[of]] + 1 + number - before[of])
+        source = np.searchsorted(before, number, side="right") - 1
+        yield ranges(repeated[source], first[repeated[source]] + 1 + number - before[source])

@@ -1,4 +1,4 @@
-"""What operators keep of tuples beside the aggregates."""
+"""What operators keep of tuples in addition to the aggregates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROW_COUNT_FIELD, FIRST_TIME, LAST_TIME = range(3)
 
 @dataclass(frozen=True)
 class Registers(Partial):
-    """What a operator notes beside each tuple, for itself. It is never combined: every tuple has a leaf of its own."""
+    """What an operator notes for each tuple. It is never combined: every tuple has a leaf of its own."""
 
     dtypes: tuple[str, ...]
 

@@ -1,8 +1,7 @@
-"""Session windows: per key one leaf for every session that is open.
+"""Session windows: one leaf per key and open session.
 
-Tuples become sessions of their own at once, and sessions no more than the gap apart become one. A tuple may still
-bridge two of them: then both are replaced. So the sessions of a key are written anew as a whole whenever one of them
-changes.
+Arriving tuples first form sessions of their own. Sessions no further apart than the gap are then merged; a tuple may
+bridge two of them. So all sessions of a key are rewritten whenever one of them changes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from muntin.windows import SessionWindow
 
 @dataclass(frozen=True)
 class SessionOperator(TupleOperator):
-    """Where an aggregate needs the order of the tuples, every tuple of an open session keeps a leaf of its own."""
+    """Where an aggregate depends on the order of tuples, every tuple of an open session has a leaf of its own."""
 
     @property
     def gap(self) -> int:
@@ -35,60 +34,62 @@ class SessionOperator(TupleOperator):
         if not len(tuples):
             return None
         tuples = tuples.in_order()
-        parted = np.ones(len(tuples), dtype=bool)
+        is_start = np.ones(len(tuples), dtype=bool)
         if not self.leaf_set.per_tuple:
-            parted[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) > self.gap)
-        starts = np.flatnonzero(parted)
+            is_start[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) > self.gap)
+        starts = np.flatnonzero(is_start)
         rows = Rows(tuples.columns, tuples.time, run_numbers(starts, len(tuples)), len(starts))
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
         if self.leaf_set.per_tuple:
-            leaves = arranged(self.leaf_set, leaves)  # with the tie-break that later tuples will get, too
+            leaves = arranged(self.leaf_set, leaves)  # with the same tie-break that later tuples get
         added = self.table_of(layout, table, leaves, rows.dictionaries)
         touched = np.zeros(table.keys.num_rows, dtype=bool)
         touched[leaves.key] = True
         (old,) = self.own(table)
         before = self.table_of(layout, table, old.take(touched[old.key]), dict(table.dictionaries))
-        both = merge(layout, [before, added])
-        joined = self._joined(self.own(both)[0])
-        return OperatorLeaves(self.table_of(layout, table, joined, dict(both.dictionaries)))
+        merged = merge(layout, [before, added])
+        leaves = self._joined(self.own(merged)[0])
+        return OperatorLeaves(self.table_of(layout, table, leaves, dict(merged.dictionaries)))
 
     def closing(self, table: PaneTable, after: int, until: int, numbered: bool) -> Iterator[Closing]:
         (leaves,) = self.own(table)
         if not len(leaves):
             return
         begin = self.sessions(leaves)
-        behind = np.append(begin[1:], len(leaves))
+        leaves_end = np.append(begin[1:], len(leaves))
         end = np.maximum.reduceat(leaves.state[LAST_TIME], begin) + self.gap
         start = leaves.state[FIRST_TIME][begin]
-        chosen = end <= until
+        is_closed = end <= until
         if self.share is not None:
-            chosen &= self.share.owns_session(start)
-        at = np.flatnonzero(chosen)
+            is_closed &= self.share.owns_session(start)
+        closed = np.flatnonzero(is_closed)
         ((model, _),) = self.windows
-        # A session has no number of its own: the time at which it starts tells the sessions of a key apart.
-        answers = Answers(np.full(len(at), model), start[at], leaves.key[begin[at]], start[at], end[at])
-        yield Closing(answers, (begin[at], behind[at]))
+        # Sessions are not numbered: the start identifies a session of a key.
+        answers = Answers(
+            np.full(len(closed), model), start[closed], leaves.key[begin[closed]], start[closed], end[closed]
+        )
+        yield Closing(answers, (begin[closed], leaves_end[closed]))
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        (own,) = leaves
-        starts = self.sessions(own)
+        (own_leaves,) = leaves
+        starts = self.sessions(own_leaves)
         if not len(starts):
             return [np.zeros(0, dtype=bool)]
-        last = np.maximum.reduceat(own.state[LAST_TIME], starts)
-        return [np.repeat(last + self.gap > watermark, np.diff(starts, append=len(own)))]
+        last = np.maximum.reduceat(own_leaves.state[LAST_TIME], starts)
+        return [np.repeat(last + self.gap > watermark, np.diff(starts, append=len(own_leaves)))]
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
-        (own,) = leaves
-        return int(own.state[LAST_TIME].max(initial=0)) + self.gap
+        (own_leaves,) = leaves
+        return int(own_leaves.state[LAST_TIME].max(initial=0)) + self.gap
 
     def sessions(self, leaves: Leaves) -> Int64Array:
-        """Where a new session begins among leaves in order."""
+        """The positions at which sessions begin, among leaves in order."""
         starts = run_starts(leaves.key)
         until = running_max(leaves.state[LAST_TIME], starts)
-        parted = np.zeros(len(leaves), dtype=bool)
-        parted[1:] = leaves.state[FIRST_TIME][1:] - until[:-1] > self.gap
-        parted[starts] = True
-        return np.flatnonzero(parted)
+        is_start = np.zeros(len(leaves), dtype=bool)
+        is_start[1:] = leaves.state[FIRST_TIME][1:] - until[:-1] > self.gap
+        is_start[starts] = True
+        return np.flatnonzero(is_start)
 
     def _joined(self, leaves: Leaves) -> Leaves:
         if self.leaf_set.per_tuple:

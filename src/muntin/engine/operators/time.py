@@ -1,4 +1,4 @@
-"""Time windows (SPRINGALD): which windows hold something, and what, from the panes of a shard."""
+"""Time windows (SPRINGALD): which windows have tuples, and their aggregates, from the panes of a shard."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from muntin.tree import FlatTree
 from muntin.windows import PaneWindow
 
 Slot: TypeAlias = tuple[int, int]
-"""A leaf set, and where the fields of a partial begin in it."""
+"""A leaf set, and the index at which a partial's fields begin in it."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Decomposable aggregates, and what they need of each leaf set."""
+class RequestedPartials:
+    """Decomposable aggregates, and the partials that they need of each leaf set."""
 
     outputs: tuple[Output, ...]
     parts: tuple[Parts, ...]
-    """Without what is known already."""
+    """Without those that are known already."""
     slots: frozenset[Slot]
-    """The same, in all sets."""
+    """The slots of these parts."""
     known: frozenset[Slot]
-    """What they need and is known already."""
+    """Needed slots that are known already."""
 
 
 @dataclass(frozen=True)
 class TimeOperator(WindowOperator):
-    """Its leaves come from the pane stage: one per (key, pane), and for each custom aggregate a set of its own."""
+    """Its leaves come from the map stage: one per (key, pane), and a separate set for each custom aggregate."""
 
     @cached_property
     def models(self) -> tuple[PaneWindow, ...]:
@@ -58,24 +58,24 @@ class TimeOperator(WindowOperator):
         return PaneGrid.of(self.models)
 
     @cached_property
-    def asked(self) -> dict[bool, Asked]:
-        """What is asked for at once, and what comes later and is not known by then."""
-        at_once = self._asked(False, ())
-        return {False: at_once, True: self._asked(True, at_once.slots)}
+    def requested(self) -> dict[bool, RequestedPartials]:
+        """The partials of eager aggregates (False), and those of lazy ones (True), without what is known by then."""
+        eager = self._requested(False, ())
+        return {False: eager, True: self._requested(True, eager.slots)}
 
-    def _asked(self, lazy: bool, known: Collection[Slot]) -> Asked:
-        outputs = tuple(each for each in self.outputs if each.bound.holistic is None and each.lazy == lazy)
+    def _requested(self, lazy: bool, known: Collection[Slot]) -> RequestedPartials:
+        outputs = tuple(output for output in self.outputs if output.bound.holistic is None and output.lazy == lazy)
         needed = {(number, fields.start) for output in outputs for number, fields in output.slots}
         slots = needed.difference(known)
         parts = (
-            Parts.of(leaf_set, {start for at, start in slots if at == number})
+            Parts.of(leaf_set, {start for set_number, start in slots if set_number == number})
             for number, leaf_set in enumerate(self.leaf_sets, self.first_set)
         )
-        return Asked(outputs, tuple(parts), frozenset(slots), frozenset(needed - slots))
+        return RequestedPartials(outputs, tuple(parts), frozenset(slots), frozenset(needed - slots))
 
     @cached_property
     def incomplete_set(self) -> int | None:
-        """Which of its leaf sets is that of strata of which tuples were shed, if there is one."""
+        """The number of the leaf set of incomplete strata, whose tuples were partly shed; None if there is none."""
         return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_incomplete), None)
 
     def reader(self, table: PaneTable) -> TimeReader:
@@ -87,14 +87,15 @@ class TimeOperator(WindowOperator):
         return [index.ranges(answers.key, answers.start, answers.end) for index in indexes]
 
     def open(self, leaves: Sequence[Leaves], watermark: int) -> list[BoolArray]:
-        return [last_ends(each.time, self.models) > watermark for each in leaves]
+        return [last_ends(leaves_of_set.time, self.models) > watermark for leaves_of_set in leaves]
 
     def ends(self, leaves: Sequence[Leaves]) -> int:
-        return max((int(last_ends(each.time, self.models).max()) for each in leaves if len(each)), default=0)
+        filled = [leaves_of_set for leaves_of_set in leaves if len(leaves_of_set)]
+        return max((int(last_ends(leaves_of_set.time, self.models).max()) for leaves_of_set in filled), default=0)
 
 
 class TimeReader:
-    """The windows of a time operator over one pane table, in window order. What was looked up stays at hand."""
+    """The windows of a time operator over one pane table, in window order. It caches its lookups."""
 
     def __init__(self, operator: TimeOperator, table: PaneTable) -> None:
         self._operator = operator
@@ -110,20 +111,20 @@ class TimeReader:
 
     def combined(self, closing: Closing) -> Iterator[Combined]:
         leaves = CombinedLeaves(self, self._operator, self._table, closing.answers)
-        yield Combined(closing.answers, leaves.at_once(), leaves)
+        yield Combined(closing.answers, leaves.eager(), leaves)
 
     def _closing(self, after: int, until: int) -> Iterator[Answers]:
-        """The windows whose end is in `(after, until]`: time is halved until each part has few enough of them."""
+        """The windows whose end is in `(after, until]`. The interval is halved until its parts have few."""
         if after >= until:
             return
         ids = [_ids(window, after, until) for window in self._operator.models]
         if len(ids) == 1 and ids[0][0] == ids[0][1]:
-            yield from self._only(self._operator.models[0], ids[0][0])
+            yield from self._single_window(self._operator.models[0], ids[0][0])
             return
-        new = [new_windows(self._panes, *each) for each in zip(self._operator.models, ids, strict=True)]
+        new = [new_windows(self._panes, *model) for model in zip(self._operator.models, ids, strict=True)]
         count = sum(int(counts.sum()) for _, counts in new)
         if count > MOST_ANSWERS:
-            first, last = self._reach
+            first, last = self._end_range
             after, until = max(after, first - 1), min(until, last)
             middle = (after + until) // 2
             if middle > after:
@@ -131,35 +132,36 @@ class TimeReader:
                 yield from self._closing(middle, until)
                 return
         if count:
-            yield self._held(new)
+            yield self._answers_of(new)
 
     @cached_property
-    def _reach(self) -> tuple[int, int]:
-        """The end of the first and of the last window that holds any pane."""
+    def _end_range(self) -> tuple[int, int]:
+        """The ends of the first and of the last window that contains any pane."""
         times = self._panes.time
         bounds = np.array([times.min(), times.max()])
         ends = []
         for window in self._operator.models:
-            # Where a bound falls between windows the neighbour's end is a safe, slightly wider reach.
+            # Where a bound falls between windows, the neighbour's end is a safe, slightly wider bound.
             ends += [
                 window.end(int(window.first_containing(bounds)[0])),
                 window.end(int(window.last_containing(bounds)[1])),
             ]
         return min(ends), max(ends)
 
-    def _only(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
-        """Those of a single window, as mostly where time goes on: all keys that it holds, in order."""
+    def _single_window(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
+        """The answers of a single window, for all keys in it, in order: the common case in a stream."""
         ids = np.array([window_id])
         index, start, end = self._operator.windows[0][0], window.start(ids), window.end(ids)
         key = self._index(0).keys_between(int(start[0]), int(end[0]))
         if len(key):
             public_id = window.public_id(ids)
-            of_keys = (each.repeat(len(key)) for each in (np.array([index]), public_id, start, end))
-            model, public_id, start, end = of_keys
+            model, public_id, start, end = (
+                column.repeat(len(key)) for column in (np.array([index]), public_id, start, end)
+            )
             yield Answers(model, public_id, key, start, end, alone=len(key) > 1)
 
-    def _held(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
-        """All windows that the leaves bring to their keys, model by model."""
+    def _answers_of(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
+        """The answers of all new windows of the leaves, see `new_windows`."""
         parts = []
         indices = (index for index, _ in self._operator.windows)
         for index, window, (first, count) in zip(indices, self._operator.models, new, strict=True):
@@ -167,32 +169,31 @@ class TimeReader:
             key = self._panes.key[leaf]
             parts.append((np.full(len(ids), index), window.public_id(ids), key, window.start(ids), window.end(ids)))
         model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
-        held = Answers(model, window_id, key, start, end)
-        return held.take(np.lexsort((held.key, held.start, held.end)))
+        return Answers(model, window_id, key, start, end).take(np.lexsort((key, start, end)))
 
-    def states(self, number: int, lazy: bool, held: LeafRanges) -> dict[int, State]:
-        """The combination of each range of the leaves of one set, of the partials that are asked for, by their fields.
+    def states(self, number: int, lazy: bool, ranges: LeafRanges) -> dict[int, State]:
+        """The requested partials of one set, combined over each range of its leaves, by where their fields begin.
 
-        Every range has a leaf.
+        No range is empty.
         """
-        parts, leaves = self._operator.asked[lazy].parts[number], self._leaves[number]
-        if not len(held.begin):
+        parts, leaves = self._operator.requested[lazy].parts[number], self._leaves[number]
+        if not len(ranges.begin):
             return {}
-        runs = held.runs
-        if runs.size <= len(leaves):  # a tree is for windows that share leaves
+        runs = ranges.runs
+        if runs.size <= len(leaves):  # a tree only pays for windows that share leaves
             return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
         if (number, lazy) not in self._trees:
             panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
             self._trees[number, lazy] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
-        return parts.by_field(self._trees[number, lazy].ranges(held.begin, held.end))
+        return parts.by_field(self._trees[number, lazy].ranges(ranges.begin, ranges.end))
 
-    def held(self, number: int, answers: Answers) -> LeafRanges:
-        """The leaves of windows in one set."""
+    def leaf_ranges(self, number: int, answers: Answers) -> LeafRanges:
+        """The leaves of the windows in one set."""
         index = self._index(number)
         if answers.alone:
             return index.of_window(answers.key, int(answers.start[0]), int(answers.end[0]))
-        return index.held(answers.key, answers.start, answers.end)
+        return index.filled_ranges(answers.key, answers.start, answers.end)
 
     def _index(self, number: int) -> LeafIndex:
         if number not in self._indexes:
@@ -201,7 +202,7 @@ class TimeReader:
 
 
 class CombinedLeaves(LazyAggregates):
-    """What the leaves of some windows come to. What was combined, or looked up, stays at hand."""
+    """The combined leaves of some windows. It caches what was combined or looked up."""
 
     def __init__(self, source: TimeReader, operator: TimeOperator, table: PaneTable, answers: Answers) -> None:
         self._source = source
@@ -211,8 +212,8 @@ class CombinedLeaves(LazyAggregates):
         self._ranges: dict[int, LeafRanges] = {}
         self._states: dict[Slot, State] = {}
 
-    def at_once(self) -> dict[str, pa.Array]:
-        """What is always asked for."""
+    def eager(self) -> dict[str, pa.Array]:
+        """The aggregates that are not lazy."""
         return self._lowered(lazy=False)
 
     def lowered(self) -> dict[str, pa.Array]:
@@ -220,40 +221,38 @@ class CombinedLeaves(LazyAggregates):
 
     def _lowered(self, lazy: bool) -> dict[str, pa.Array]:
         first = self._operator.first_set
-        asked = self._operator.asked[lazy]
-        for number, parts in enumerate(asked.parts):
+        requested = self._operator.requested[lazy]
+        for number, parts in enumerate(requested.parts):
             if parts:
-                held = self._held(number)
-                combined = self._source.states(number, lazy, held)
+                combined = self._source.states(number, lazy, self._leaf_ranges(number))
                 self._states.update({(first + number, start): state for start, state in combined.items()})
         values = {}
-        for output in asked.outputs:
-            held = self._held(output.slots[0][0] - first)
-            slots = [self._states[number, fields.start] for number, fields in output.slots] if len(held.begin) else []
-            values[output.name] = lowered(output, slots, held.at, len(self._answers.key), self._table)
+        for output in requested.outputs:
+            ranges = self._leaf_ranges(output.slots[0][0] - first)
+            slots = [self._states[number, fields.start] for number, fields in output.slots] if len(ranges.begin) else []
+            values[output.name] = lowered(output, slots, ranges.windows, len(self._answers.key), self._table)
         return values
 
     def shed(self) -> Int64Array:
         assert self._operator.incomplete_set is not None
-        held = self._held(self._operator.incomplete_set)
-        return np.arange(len(self._answers.key)) if held.at is None else held.at
+        windows = self._leaf_ranges(self._operator.incomplete_set).windows
+        return np.arange(len(self._answers.key)) if windows is None else windows
 
-    def states(self, chosen: Int64Array) -> dict[str, tuple[State, ...]]:
-        first, asked = self._operator.first_set, self._operator.asked[True]
-        found = {slot: tuple(column.take(chosen) for column in self._states[slot]) for slot in asked.known}
-        for number, parts in enumerate(asked.parts):
+    def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
+        first, requested = self._operator.first_set, self._operator.requested[True]
+        states = {slot: tuple(column.take(positions) for column in self._states[slot]) for slot in requested.known}
+        for number, parts in enumerate(requested.parts):
             if parts:
-                held = self._held(number).of(chosen)
-                combined = self._source.states(number, True, held)
-                found |= {(first + number, start): state for start, state in combined.items()}
+                combined = self._source.states(number, True, self._leaf_ranges(number).of(positions))
+                states |= {(first + number, start): state for start, state in combined.items()}
         return {
-            output.name: tuple(found[number, fields.start] for number, fields in output.slots)
-            for output in asked.outputs
+            output.name: tuple(states[number, fields.start] for number, fields in output.slots)
+            for output in requested.outputs
         }
 
-    def _held(self, number: int) -> LeafRanges:
+    def _leaf_ranges(self, number: int) -> LeafRanges:
         if number not in self._ranges:
-            self._ranges[number] = self._source.held(number, self._answers)
+            self._ranges[number] = self._source.leaf_ranges(number, self._answers)
         return self._ranges[number]
 
 
@@ -263,11 +262,11 @@ def _ids(window: PaneWindow, after: int, until: int) -> tuple[int, int]:
 
 
 def new_windows(panes: Leaves, window: PaneWindow, ids: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
-    """For every leaf, the first window of those from the first to the last id that it brings to its key, and how many.
+    """For every leaf, the windows that contain it and no earlier leaf of its key: the first id, and how many.
 
-    A leaf is in windows `first_containing … last_containing`; both grow along the panes of a key, so what the leaf
-    before it has not brought yet is a range, too. Every window that holds something is counted once, and windows
-    that hold nothing are never looked at, however many there are.
+    Only windows from the first to the last of `ids` count. A leaf is in windows `first_containing … last_containing`.
+    Both grow along the panes of a key, so its new windows are consecutive. Every window with tuples is counted once,
+    and empty windows cost nothing, however many there are.
     """
     upper = np.minimum(window.last_containing(panes.time), ids[1])
     lower = np.maximum(window.first_containing(panes.time), ids[0])

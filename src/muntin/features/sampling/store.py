@@ -211,7 +211,7 @@ class SampleStore:
             before = now.watermark if isinstance(operator, TimeOperator) else NEVER_MORE
             for index in range(len(self._sampling.specs)):
                 samples = self._samples[self._place(operator, index)]
-                if operator.mark(now) != operator.mark(closed):
+                if operator.closes_at(now) != operator.closes_at(closed):
                     needed = self._needed(operator, table, samples.key, samples.position, now)
                     cuts = self._needed(operator, table, samples.cuts.key, samples.cuts.position, now)
                     samples = samples.only(needed, cuts)
@@ -269,13 +269,13 @@ class SampleStore:
         starts = run_starts(tuples.key)
         lengths = np.diff(starts, append=len(tuples))
         last, _ = numbered.last_of(tuples.key[starts])
-        first = numbered.behind[last] - lengths
+        first = numbered.next_number[last] - lengths
         return np.repeat(first, lengths) + positions_in_runs(starts, len(tuples))
 
     def finalized_counts(self, operator: TupleOperator, key: Int64Array) -> Int64Array:
         """How many tuples each of these keys has had."""
         numbered = Numbered(operator.own(self._table)[0])
-        return numbered.behind[numbered.last_of(key)[0]]
+        return numbered.next_number[numbered.last_of(key)[0]]
 
     @cached_property
     def _key_hashes(self) -> UInt64Array:

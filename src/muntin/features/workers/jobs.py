@@ -107,9 +107,9 @@ def _parts(
     if tuples is None:
         yield _Windows(operator, table, closing, None)
         return
-    for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.held.tuples)):
+    for _, parts in groupby(tuples.parts(operator, closing.answers), key=lambda part: id(part.contents.tuples)):
         # Windows of all models over the same tuples: so they stay in one order.
-        answers, held = zip(*((part.answers, part.held) for part in parts), strict=True)
+        answers, held = zip(*((part.answers, part.contents) for part in parts), strict=True)
         begin, end = (np.concatenate([getattr(each, edge) for each in held]) for edge in ("begin", "end"))
         yield _Windows(
             operator, table, closing.take(np.concatenate(answers)), WindowContents(held[0].tuples, begin, end)
