@@ -1,4 +1,4 @@
-"""The second half of shedding, for functions of whole windows: each window gives no more than its share.
+"""The second half of shedding, for functions of windows: each window gives no more than its share.
 
 The pane stage keeps some of every group in every pane, since it knows nothing of the other panes. So of a group that
 is rare in each of them, a window holds more than its share: the more, the shorter panes are. When it closes, its
