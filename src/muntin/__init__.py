@@ -54,7 +54,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported when it is first needed: the core, and its tests, do without."""
+    """Import Spark on first use; the core does not need it."""
     if name in _FROM_SPARK:
         import importlib
 

@@ -24,7 +24,7 @@ def size_in_bytes(value: str | int, argument: str) -> int:
     else:
         raise MuntinError(f"{argument} must be a size such as '2 GB', or a number of bytes, got {value!r}.")
     if size <= 0:
-        raise MuntinError(f"{argument} must be more than nothing, got {value!r}.")
+        raise MuntinError(f"{argument} must be greater than zero, got {value!r}.")
     if size >= 1 << 63:
         raise MuntinError(f"{argument} is {value!r}, which is more than any machine has; give less than 9,000 PB.")
     return size

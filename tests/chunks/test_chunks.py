@@ -134,7 +134,7 @@ def test_any_limit_of_memory_gives_the_same_or_is_said_to_be_too_small(
                     assert stream.metrics[shard].resident_bytes <= compression.memory // len(plan.shards)
                 before = headers(stream)
         except MuntinError as error:
-            assert f"memory= leaves to each shard, of which there are {len(plan.shards)}" in str(error)  # noqa: PT017
+            assert f"memory= leaves to each shard (shards: {len(plan.shards)})" in str(error)  # noqa: PT017
 
 
 def check_metrics(stream: Stream, before: dict[int, Header]) -> None:
@@ -441,8 +441,8 @@ def test_one_chunk_that_is_larger_than_the_limit(shards: tuple[int, ...]) -> Non
     stream = Stream(plan_of([sliding(3000, 2000)], (), ["median_x"], shards, compression=compression))
     stream.batch([{**row(1000 + t), "d": None, "e": None} for t in range(300)], 1500)
     message = (
-        rf"^One chunk of 300 tuples takes \d KB, more than the 2 KB that memory= leaves to each shard, of which "
-        rf"there are {len(shards)}; name more memory, or use windows with a shorter slide"
+        rf"^One chunk of 300 tuples takes \d KB, more than the 2 KB that memory= leaves to each shard "
+        rf"\(shards: {len(shards)}\); give more memory, or use windows with a shorter slide"
     )
     with pytest.raises(MuntinError, match=message):
         stream.batch([], 2000)
@@ -453,7 +453,7 @@ def test_a_key_whose_tuples_are_larger_than_the_limit() -> None:
     stream = Stream(plan_of([sliding(400, 10)], ("k",), ["median_x"], compression=compression))
     message = (
         r"^The [\d,]+ tuples in the windows of key {'k': 'often'} take about [45] KB, more than the 4 KB that memory= "
-        "leaves to each shard, of which there are 1; name more memory, or use shorter windows or fewer columns"
+        r"leaves to each shard \(shards: 1\); give more memory, or use shorter windows or fewer columns"
     )
     with pytest.raises(MuntinError, match=message):  # noqa: PT012
         for rows, watermark in in_order(40, keys=["often"]):

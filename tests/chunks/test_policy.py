@@ -70,7 +70,7 @@ def test_what_is_not_even_like_a_size(size: Any) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, "0 GB", "0.0001 kb"])
 def test_a_size_of_nothing(size: str | int) -> None:
-    with pytest.raises(MuntinError, match=f"memory must be more than nothing, got {size!r}"):
+    with pytest.raises(MuntinError, match=f"memory must be greater than zero, got {size!r}"):
         memory(size)
 
 
@@ -122,14 +122,16 @@ def test_what_is_not_a_time(wrong: Any) -> None:
 
 
 def test_both() -> None:
-    with pytest.raises(MuntinError, match=r"both after= and memory=; with memory= Muntin finds when to compress\."):
+    with pytest.raises(MuntinError, match=r"both after= and memory=; with memory=, Muntin chooses when to compress\."):
         Compression.of("1 minute", "zstd", None, "2 GB", given_after=True)
     with pytest.raises(MuntinError, match="both after= and memory="):
         Compression.of(None, "zstd", None, "2 GB", given_after=True)
 
 
 def test_neither() -> None:
-    with pytest.raises(MuntinError, match=r"neither after= nor memory=; say when, such as after='1 minute', or how"):
+    with pytest.raises(
+        MuntinError, match=r"neither after= nor memory=; give when to compress, such as after='1 minute', or how"
+    ):
         Compression.of(None, "zstd", None, None, given_after=False)
 
 

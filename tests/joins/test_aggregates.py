@@ -18,7 +18,7 @@ from muntin.engine.plan import Plan
 from muntin.joins import pairs, product
 from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied, why_not
-from muntin.joins.names import MARKS, TIME
+from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.pairs import OverPairs
 from tests import builders, naive, strategies
 from tests.builders import CASES, Step, Stream, answer, answer_table, by_shard, check, pack, sliding, tiny
@@ -26,7 +26,7 @@ from tests.joins import union
 from tests.joins.test_product import CLOSING, LIMITS, PIECES, STEPS
 from tests.naive import Answers, Row
 
-BOTH = {"__muntin_of_left": MARKS["left"], "__muntin_of_right": MARKS["right"]}
+BOTH = {"__muntin_of_left": SIDE_FLAGS["left"], "__muntin_of_right": SIDE_FLAGS["right"]}
 ONE_SIDED = {name: case for name, case in CASES.items() if why_not(case.aggregate) is None}
 """All of left's columns; a condition is left's, too."""
 
@@ -34,8 +34,8 @@ ONE_SIDED = {name: case for name, case in CASES.items() if why_not(case.aggregat
 def bound(name: str, wanted: bool) -> A.Bound:
     """Multiplied by all right tuples, or by those that are wanted."""
     aggregate = CASES[name].aggregate
-    partners = "wanted" if wanted else MARKS["right"]
-    return multiplied(aggregate, union.TYPES, aggregate.where or MARKS["left"], partners, builders.TIME)
+    partners = "wanted" if wanted else SIDE_FLAGS["right"]
+    return multiplied(aggregate, union.TYPES, aggregate.where or SIDE_FLAGS["left"], partners, builders.TIME)
 
 
 def multiplied_plan(window: W.Window, on: tuple[str, ...], **others: Any) -> Plan:
@@ -162,7 +162,7 @@ def test_over_pairs_is_what_a_nested_loop_says(
     (window,) = windows
     rows = union.with_keys(rows, on)
     plan, over = union.pair_plan(window, on, shards=(0,)), finish(window, on)
-    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         (share,) = by_shard(plan, pack(plan, [rows])).values()
         found = answers_of(over, window.title, over.run(cut(size, answer_table(plan, share))))
     expected = union.joined(naive.answers(rows, windows, on, NAIVE_PAIRS))
@@ -212,7 +212,7 @@ def sums(*values: int, partners: int) -> list[Any]:
     own = [union.left(builders.row(1, n=value)) for value in values]
     others = [union.right(builders.row(1)) for _ in range(partners)]
     aggregates = {
-        "total": multiplied(A.sum("n"), union.TYPES, MARKS["left"], MARKS["right"], builders.TIME),
+        "total": multiplied(A.sum("n"), union.TYPES, SIDE_FLAGS["left"], SIDE_FLAGS["right"], builders.TIME),
         **{name: A.count().bind({}, mark, builders.TIME) for name, mark in BOTH.items()},
     }
     plan = Plan.make(

@@ -21,7 +21,7 @@ from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
 from muntin.features.shedding.weighed import Weighed, WeighedSquares
 from muntin.joins import pairs, product
 from muntin.joins.kept_pairs import KeptPairs, interval_of
-from muntin.joins.names import MARKS, PLACES, TIME, WEIGHTS
+from muntin.joins.names import PLACES, SIDE_FLAGS, TIME, WEIGHTS
 from muntin.joins.pairs import OverPairs
 from muntin.joins.product import PLACE, Origin, Product
 from muntin.joins.shed_pairs import PairEstimates
@@ -213,7 +213,7 @@ def answered(
     )
     bound = {n: case.aggregate.bind(union.TYPES, case.aggregate.where, builders.TIME) for n, case in CHOSEN.items()}
     over = OverPairs.of(window, on, union.pair_types(on), bound, None, PairEstimates(policy))
-    sides = [[row for row in rows if row[mark]] for mark in MARKS.values()]
+    sides = [[row for row in rows if row[mark]] for mark in SIDE_FLAGS.values()]
     (share,) = by_shard(plan, [each for side in sides if side for each in pack(plan, [side])]).values()
     batches = over.run(cut(size, answer_table(plan, share)))
     found = answers_of(over, window.title, batches, [*CHOSEN, "quality"])
@@ -232,7 +232,7 @@ def test_if_nothing_was_shed_answers_are_exact(
     limits: tuple[int, int, int],
 ) -> None:
     rows = union.with_keys(rows, on)
-    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with tiny(*limits), patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         found, qualities = answered(windows[0], on, rows, Shedding(0.0, None), size)
     check(list(found.items()), union.joined(naive.answers(rows, windows, on, NAIVE)))
     for quality in qualities.values():
@@ -255,7 +255,7 @@ def test_pieces_do_not_matter_and_every_group_is_there(
 ) -> None:
     rows, policy = union.with_keys(rows, on), Shedding(0.7, None, method)
     whole, qualities = answered(windows[0], on, rows, policy, 1 << 16)
-    with patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MANY", 2):
+    with patch.object(product, "MOST_PAIRS", pieces), patch.object(pairs, "_MOST_PARTS", 2):
         cut_up, others = answered(windows[0], on, rows, policy, size)
     check(list(cut_up.items()), whole)
     for place, one in qualities.items():

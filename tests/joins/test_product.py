@@ -17,7 +17,7 @@ from muntin import windows as W
 from muntin.features.compression.policy import Compression
 from muntin.features.shedding.policy import Method, Shedding
 from muntin.joins import product
-from muntin.joins.names import MARKS, TIME
+from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.product import Origin, Product
 from tests import naive, strategies
 from tests.builders import NEVER_COMPRESSED, Step, Stream, answer, tiny
@@ -105,7 +105,7 @@ def test_the_pairs_of_tuples_that_were_not_shed(
 
 def table(sides: str) -> pa.RecordBatch:
     marked, places = pa.array([side == "L" for side in sides], pa.bool_()), pa.array(range(len(sides)), pa.int64())
-    return pa.record_batch([marked, places, places], names=[MARKS["left"], "a", "b"])
+    return pa.record_batch([marked, places, places], names=[SIDE_FLAGS["left"], "a", "b"])
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])

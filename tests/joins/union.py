@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.engine.plan import Plan
-from muntin.joins.names import MARKS, TIME
+from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.product import Origin, Product
 from tests import builders, naive, strategies
 from tests.naive import Aggregation, Row
@@ -20,7 +20,7 @@ RIGHT = {"m": pa.int64(), "v": pa.string(), "wanted": pa.bool_()}
 KEYS = {name: builders.TYPES[name] for name in ("k", "f", "s")}
 TYPES: dict[str, pa.DataType] = {
     TIME: builders.TIME,
-    **dict.fromkeys(MARKS.values(), pa.bool_()),
+    **dict.fromkeys(SIDE_FLAGS.values(), pa.bool_()),
     **KEYS,
     **LEFT,
     **RIGHT,
@@ -50,7 +50,7 @@ def right(row: Row) -> Row:
 
 
 def marks(which: str) -> dict[str, bool]:
-    return {mark: which == side for side, mark in MARKS.items()}
+    return {mark: which == side for side, mark in SIDE_FLAGS.items()}
 
 
 ON = st.sampled_from([("k",), ("f",), ("k", "f"), ("s",), ("s", "k")])
@@ -71,8 +71,8 @@ def with_keys(rows: Iterable[Row], on: Sequence[str]) -> list[Row]:
 
 def pairs(rows: Sequence[Row]) -> list[Row]:
     """The pairs of one window of a key."""
-    lefts = [row for row in rows if row[MARKS["left"]]]
-    rights = [row for row in rows if not row[MARKS["left"]]]
+    lefts = [row for row in rows if row[SIDE_FLAGS["left"]]]
+    rights = [row for row in rows if not row[SIDE_FLAGS["left"]]]
     return [
         {**{name: a[name] for name in LEFT}, **{name: b[name] for name in RIGHT}, "t": max(a["t"], b["t"])}
         for a in lefts

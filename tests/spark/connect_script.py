@@ -96,7 +96,7 @@ def check_expressions(feed: Feed) -> None:
     expected = table.groupBy(F.window("ts", "10 seconds"), F.upper("k"), value).agg(*cells)
     keys = "upper(k)", "a.b"
     assert_same(keyed(ours.to_df().collect(), *keys), keyed(expected.collect(), *keys))
-    for wrong, reason in (("kk", "not in the data. Did you mean 'k'"), ("rand()", "another value each time")):
+    for wrong, reason in (("kk", "not in the data. Did you mean 'k'"), ("rand()", "has another value each time")):
         with pytest.raises(muntin.MuntinError, match=reason):
             muntin.over(table, W.tumbling("10 seconds"), time="ts", by=wrong)
 

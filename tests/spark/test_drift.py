@@ -104,7 +104,7 @@ def test_marks_survive_files_and_selects(spark: SparkSession, feed: Feed, here: 
     renamed = back.select("window_id", F.col("k").alias("key"), "f", F.col("n").alias("trips"), "window")
     assert told(muntin.drift(renamed.where("window_id >= 0"))) == expected
     bare = back.select(*(F.coalesce(F.col(name)).alias(name) for name in back.columns))  # computed: other columns
-    with pytest.raises(MuntinError, match=r"does not say which of its columns are keys.*name the keys with by="):
+    with pytest.raises(MuntinError, match=r"does not mark its key columns.*name the keys with by="):
         muntin.drift(bare)
     assert told(muntin.drift(bare, by=["k", "f"], count="n")) == expected
 

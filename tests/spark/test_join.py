@@ -376,7 +376,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "keys of two types": (lambda a, b: join(a, b, on="n"), "'n' is of type bigint on the left and int on the right"),
     "a key of a result's name": (
         lambda a, b: join(a.withColumn("late", a.k), b.withColumn("late", b.k), on="late"),
-        "on column 'late' has the name of a result's own column",
+        "on column 'late' has the name of a column that Muntin adds to results",
     ),
     "an array as a key": (
         lambda a, b: join(a.withColumn("l", F.array("k")), b.withColumn("l", F.array("k")), on="l"),
@@ -401,13 +401,16 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "an unknown column": (lambda a, b: join(a, b).agg(s=A.sum("nam")), "s's column 'nam' is not in the joined.*'name'"),
     "a column of both sides": (
         lambda a, b: join(a, b).agg(s=A.sum("n")),
-        "s's column 'n' is not in the joined rows. Both sides have it: say 'left_n' or 'right_n'",
+        "s's column 'n' is not in the joined rows. Both sides have it: give 'left_n' or 'right_n'",
     ),
     "a sum of a string": (lambda a, b: join(a, b).agg(s=A.sum("name")), "s: sum needs a number"),
     "no aggregate": (lambda a, b: join(a, b).agg(s=F.count("k")), "s=.*is not an aggregate"),  # type: ignore[arg-type]
     "no aggregates": (lambda a, b: join(a, b).agg(), r"agg\(\) got nothing to compute"),
     "the name of a key": (lambda a, b: join(a, b).agg(k=A.count()), "'k' is a key column already"),
-    "a reserved name": (lambda a, b: join(a, b).agg(window=A.count()), "'window' is a column that results have"),
+    "a reserved name": (
+        lambda a, b: join(a, b).agg(window=A.count()),
+        "'window' is a column that Muntin adds",
+    ),
     "a name twice": (lambda a, b: join(a, b).agg(n=A.count()).agg(n=A.count()), "There is an aggregate 'n' already"),
     "an unknown condition": (
         lambda a, b: join(a, b).agg(s=A.count(where="n > 1")),
@@ -421,7 +424,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a string of columns": (lambda a, b: join(a, b).rows(columns="tag"), r"columns must be a list.*\['tag'\]"),
     "a column of a result's name": (
         lambda a, b: join(a.withColumn("window", a.n), b).rows(),
-        "column 'window' has the name of a result's own column; rename it first, or leave it out",
+        "column 'window' has the name of a column that Muntin adds to results; rename it first, or leave it out",
     ),
     "names that collide": (
         lambda a, b: join(a.withColumn("right_n", a.n), b),
@@ -433,11 +436,11 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "compressed panes": (
         lambda a, b: join(a, b).agg(n=A.count()).compress(after="1 second").to_df(),
-        r"compress\(\) is for the tuples of whole windows",
+        r"compress\(\) is for the rows that holistic aggregates and functions of windows need",
     ),
     "pairs of what is left": (
         lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("name")).to_df(),
-        r"early cannot be computed under shed\(\): it tells single tuples",
+        r"early cannot be computed under shed\(\): it returns single tuples",
     ),
     "an odd policy": (lambda a, b: join(a, b).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]
 }

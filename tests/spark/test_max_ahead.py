@@ -59,7 +59,7 @@ def test_rows_from_the_future_are_set_aside(spark: SparkSession, here: Path) -> 
         progress = muntin.progress(handle)
     assert (progress.rows, progress.late_rows, progress.invalid_rows, progress.ahead_rows) == (4, 0, 3, 2)
     assert progress.warning is None
-    with pytest.raises(MuntinError, match=r"max_ahead keeps rows from moving.*filter the rows before withWatermark"):
+    with pytest.raises(MuntinError, match=r"max_ahead keeps rows from moving.*filter the rows before it"):
         summed(feed.stream().withWatermark("ts", "5 minutes"), *windows, max_ahead="1 hour")
     with pytest.raises(MuntinError, match=r"max_ahead must not be less than zero, got '-1 hour'"):
         summed(feed.stream(), *windows, watermark="5 minutes", max_ahead="-1 hour")

@@ -202,6 +202,9 @@ def test_explain_tells_the_model_and_why(files: Feed, capsys: pytest.CaptureFixt
     assert "Windows are dealt out 30 consecutive ones at a time" in told
     base.agg(m=A.median("x")).parallel(ordered=True).explain()
     told = capsys.readouterr().out
-    assert "Workers: agnostic, 2 workers; there is only one group, and whole windows differ" in told
+    assert (
+        "Workers: agnostic, 2 workers; there is only one group, and windows that need the rows themselves differ"
+        in told
+    )
     assert "up to 4 tasks compute them" in told
-    assert "put in one order" in told
+    assert "puts the results of a batch in window order" in told

@@ -331,11 +331,10 @@ def test_explain_says_what_is_shed(files: Feed, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "Shedding: 98% of the tuples" in said
     assert (
-        "no fewer than 2 if there are as many: with 3 panes to a window, 6 of a group that is in all of them." in said
+        "no fewer than 2 tuples if it has them: with 3 panes per window, a group in all of them keeps at least 6."
+        in said
     )
     muntin.over(files.table(), W.tumbling("1 minute"), time="t", by="k").apply(slowly, "n long").shed(
         rate=0.5
     ).explain()
-    assert (
-        "1 pane to a window, 2 of a group that is in all of them, of which the function gets" in capsys.readouterr().out
-    )
+    assert "1 pane per window, a group in all of them keeps at least 2; the function gets" in capsys.readouterr().out

@@ -167,12 +167,9 @@ def test_the_order_of_calls_does_not_matter(feed: Feed) -> None:
 def test_explain_says_how_it_is_ranked(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
     over(feed.stream()).top(10, by="best").explain()
     said = capsys.readouterr().out
-    assert (
-        "Ranking: the first 10 groups of each window by 'best', the largest first; equal ones by 'route', 'zone'"
-        in said
-    )
+    assert "Ranking: the first 10 groups of each window by 'best', the largest first; ties by 'route', 'zone'" in said
     assert "Every shard sends its first 10 of each window to one task" in said
-    assert "muntin.progress(query) tells the overlap" in said
+    assert "muntin.progress(query) reports the overlap" in said
     over(feed.table()).top(1, by="tips", descending=False).approximate(100, 0.1).explain()
     said = capsys.readouterr().out
     assert "Ranking: the first 1 group of each window by 'tips', the smallest first" in said

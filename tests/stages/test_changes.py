@@ -23,7 +23,7 @@ from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
 from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied
-from muntin.joins.names import MARKS
+from muntin.joins.names import SIDE_FLAGS
 from muntin.joins.names import TIME as PAIR_TIME
 from muntin.joins.product import Origin, Product
 from tests.builders import TIME
@@ -252,7 +252,7 @@ PAIRS: dict[str, tuple[Made, Made, list[str]]] = {
     "a function instead": (
         MEDIAN,
         Made(aggregates={}, applied=applied("fare", "n")),
-        ["what is computed: aggregates → a function of whole windows"],
+        ["what is computed: aggregates → a function of windows"],
     ),
     "approximation": (
         MEDIAN,
@@ -328,7 +328,7 @@ def test_nothing_is_told_of_what_means_the_same() -> None:
 
 def joined(window: W.Window = TEN, on: tuple[str, ...] = ("k",), column: str = "n") -> Plan:
     types = dict(union.TYPES)
-    bound = multiplied(A.sum(column), types, MARKS["left"], MARKS["right"], TIME)
+    bound = multiplied(A.sum(column), types, SIDE_FLAGS["left"], SIDE_FLAGS["right"], TIME)
     named = {"total": replace(bound, written=repr(A.sum(column)))}
     return Plan.make(
         time=PAIR_TIME, windows=[window], types=types, keys=on, aggregates=named, shards=[0], options=[BothSides(())]
@@ -336,7 +336,7 @@ def joined(window: W.Window = TEN, on: tuple[str, ...] = ("k",), column: str = "
 
 
 def rows(*columns: str) -> Plan:
-    types = {PAIR_TIME: TIME, MARKS["left"]: pa.bool_(), "k": pa.string(), **{c: union.TYPES[c] for c in columns}}
+    types = {PAIR_TIME: TIME, SIDE_FLAGS["left"]: pa.bool_(), "k": pa.string(), **{c: union.TYPES[c] for c in columns}}
     product = Product.of({column: Origin(column, "left") for column in columns}, types)
     window = W.tumbling("10 seconds")
     return Plan.make(

@@ -16,7 +16,7 @@ from muntin.features.shedding.policy import Shedding
 from muntin.features.workers.policy import Workers
 from muntin.holistic.applied import Applied
 from muntin.joins.multiplied import multiplied
-from muntin.joins.names import MARKS
+from muntin.joins.names import SIDE_FLAGS
 from muntin.joins.names import TIME as PAIR_TIME
 from tests.builders import BUILT_IN, TIME, TYPES, bind, make_plan
 from tests.joins import union
@@ -41,7 +41,7 @@ def shed(method: str) -> Shedding:
 
 def joined() -> Plan:
     types = dict(union.TYPES)
-    both = {"total": multiplied(A.sum("n"), types, MARKS["left"], MARKS["right"], TIME)}
+    both = {"total": multiplied(A.sum("n"), types, SIDE_FLAGS["left"], SIDE_FLAGS["right"], TIME)}
     window = W.tumbling("10 minutes")
     return Plan.make(time=PAIR_TIME, windows=[window], types=types, keys=("k",), aggregates=both, shards=[0])
 

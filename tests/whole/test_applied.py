@@ -1,4 +1,4 @@
-"""Functions of whole windows: what they get, what may become of it, and what is said when they fail."""
+"""Functions of windows: what they get, what may become of it, and what is said when they fail."""
 
 from __future__ import annotations
 

@@ -33,17 +33,17 @@ def chosen(
 @pytest.mark.parametrize(
     ("windows", "given", "model", "why"),
     [
-        ([TIME], {"keyed": True}, "keyed", "taken to be many"),
+        ([TIME], {"keyed": True}, "keyed", "assumed to be many"),
         ([TIME], {"keyed": True, "keys": 8}, "keyed", "the keys are 8"),
         ([TIME], {"keyed": True, "keys": 7}, "active", "only 7 keys for 2 workers"),
         ([TIME], {"keyed": True, "keys": 1000, "skewed": True}, "active", "a few keys have most"),
         ([TIME], {}, "active", "only one group"),
-        ([TIME], {"incremental": False}, "agnostic", "whoever is free"),
-        ([TIME, COUNT], {}, "agnostic", "as they are settled"),
-        ([W.session("1 minute")], {}, "agnostic", "as they are settled"),
+        ([TIME], {"incremental": False}, "agnostic", "any free worker"),
+        ([TIME, COUNT], {}, "agnostic", "are unknown until it is finalized"),
+        ([W.session("1 minute")], {}, "agnostic", "are unknown until it is finalized"),
         ([BY_TUPLE], {}, "agnostic", "forward-context-aware"),
         ([TIME, BY_TUPLE], {"incremental": False}, "agnostic", "forward-context-aware"),
-        ([BY_TUPLE], {"keyed": True}, "keyed", "taken to be many"),
+        ([BY_TUPLE], {"keyed": True}, "keyed", "assumed to be many"),
         ([TIME], {"incremental": False, "approximate": True}, "active", "samples"),
         ([BY_TUPLE], {"incremental": False, "approximate": True}, "keyed", "samples"),
     ],
@@ -61,7 +61,7 @@ def test_a_wish_is_fulfilled() -> None:
 
 @pytest.mark.parametrize("window", [BY_TUPLE, W.slide_by_time(5, "1 minute"), W.delta("x", 10, 1)])
 def test_active_is_refused_for_windows_that_depend_on_later_tuples(window: W.Window) -> None:
-    with pytest.raises(MuntinError, match=r"forward-context-aware.*still to come.*agnostic"):
+    with pytest.raises(MuntinError, match=r"forward-context-aware.*depends on later tuples.*agnostic"):
         chosen(TIME, window, model="active")
 
 

@@ -193,7 +193,7 @@ def _input_columns(lift: Callable[..., Any], columns: Any) -> Sequence[object]:
     try:
         return tuple(inspect.signature(lift).parameters if columns is None else columns)
     except (TypeError, ValueError):  # not iterable, or a C function without parameter names
-        problem = "lift does not tell the names of its parameters" if columns is None else f"got {columns!r}"
+        problem = "the names of the parameters of lift are unknown" if columns is None else f"got {columns!r}"
         raise MuntinError(f"columns must be the columns that lift gets, such as columns=['fare']; {problem}.") from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from muntin.engine.description import PAIRS, Description, of_tuples
+from muntin.engine.description import FUNCTION, PAIRS, Description, of_tuples
 from muntin.engine.hidden import PREFIX
 from muntin.written import call
 
@@ -158,7 +158,7 @@ def _applied(old: Description, new: Description) -> Iterator[str]:
     was, now = old["applied"], new["applied"]
     before, after = (None if applied is None else applied["what"] for applied in (was, now))
     if before != after and old["tuples"] != new["tuples"]:
-        yield _from_to("what is computed:", before or "aggregates", after or "aggregates")
+        yield _from_to("what is computed:", _COMPUTED.get(before, before), _COMPUTED.get(after, after))
     elif before == after and before is not None:
         reader = "joined rows:" if after == PAIRS else "the function:"
         for name in _unmatched(was["columns"], now["columns"]):
@@ -167,6 +167,7 @@ def _applied(old: Description, new: Description) -> Iterator[str]:
             yield f"{reader} new column {name!r}" if not name.startswith(PREFIX) else f"{reader} a new filter"
 
 
+_COMPUTED = {None: "aggregates", FUNCTION: "a function of windows"}
 _COMPARED = {"approximate": ("seed",), "shed": ("method",), "active": ("batch",)}
 """The parts of built-in features that the meaning of the state depends on. Of other features, all parts count."""
 _CALLS = {"active": "parallel"}

@@ -207,8 +207,8 @@ class ShardTuples:
             raise MuntinError(
                 f"The {int(tuples_of_key[largest]):,} tuples in the windows{self._key(largest)} take about "
                 f"{describe_size(float(bytes_of_key[largest]))}, more than the {describe_size(limit)} that memory= "
-                f"leaves to each shard, of which there are {self._chunks.shards}; name more memory, or use "
-                "shorter windows or fewer columns."
+                f"leaves to each shard (shards: {self._chunks.shards}); give more memory, or use shorter windows or "
+                "fewer columns."
             )
         groups: list[BoolArray | None] = []
         total_bytes = np.cumsum(bytes_of_key[answered])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 VERSION = 1
 PAIRS = "pairs"
 """The `what` of window functions that compute the pairs of a join."""
+FUNCTION = "a function of whole windows"
+"""The `what` of the user's functions; this text is in checkpoints."""
 Description: TypeAlias = dict[str, Any]
 
 

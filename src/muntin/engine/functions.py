@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
+from muntin.engine.description import FUNCTION
 from muntin.holistic.applied import Applied
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class AppliedFunction:
         return FunctionAnswers(self.applied, tuples)
 
     def described(self) -> dict[str, Any]:
-        return {"what": "a function of whole windows"}
+        return {"what": FUNCTION}
 
 
 @dataclass(frozen=True)

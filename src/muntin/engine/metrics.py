@@ -27,7 +27,7 @@ ENGINE_METRICS = (
     Metric(
         "invalid_rows",
         "Rows without an event time, rows further ahead of the clock than `max_ahead=` allows, and rows that a delta "
-        "window set aside because its column had decreased.",
+        "window excludes: those whose column is null, NaN or has decreased.",
         counter=True,
         alias="bad_rows",
     ),
@@ -35,7 +35,7 @@ ENGINE_METRICS = (
     Metric("ahead_rows", "The invalid rows that are too far ahead of the clock.", counter=True),
     Metric("results", "Windows of keys that closed, or the rows that a function returned for them.", counter=True),
     Metric("panes", "Panes of keys that open windows still need."),
-    Metric("tuples", "Tuples that wait in the state as they are."),
+    Metric("tuples", "Tuples that wait in the state, unaggregated."),
     Metric("hot_bytes", "Bytes of the panes in the workers' memory."),
     Metric("state_bytes", "Bytes of the panes and chunks in the state."),
     Metric("segments", "Values of the state that hold panes."),

@@ -1,4 +1,4 @@
-"""What joins ask of Spark, beside what queries ask: see `muntin.query.backend`."""
+"""What joins need of Spark, beyond what queries need: see `muntin.query.backend`."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class JoinBackend(Backend, Protocol):
 
 
 def spark() -> JoinBackend:
-    """Spark, once a join needs it."""
+    """The implementation on Spark, imported on first use."""
     return cast("JoinBackend", importlib.import_module("muntin.spark.backend"))

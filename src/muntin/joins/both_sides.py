@@ -31,7 +31,7 @@ class BothSides(Knob):
 
 
 class OnlyBothSides(ShardFeature):
-    """The same in one shard."""
+    """The feature in one shard."""
 
     def __init__(self, counts: tuple[str, ...]) -> None:
         self._counts = counts
@@ -42,7 +42,7 @@ class OnlyBothSides(ShardFeature):
 
 @dataclass(frozen=True)
 class Matched:
-    """The outermost link: windows without a match are left out before anything is estimated for them."""
+    """The outermost link: drops windows without a match before anything is estimated for them."""
 
     inner: AnswerLink
     counts: tuple[str, ...]

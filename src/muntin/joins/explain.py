@@ -1,4 +1,4 @@
-"""`explain()` of a join: how it will run, in words."""
+"""The text of a join's `explain()`: how it will run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
     query = prepared.query
     plan = query.plan(shards=[0])
     operator = plan.over_time
-    assert operator is not None, "a join goes by time"
+    assert operator is not None, "joins have time windows"
     kind = "streams" if query.source.streaming else "tables"
     slowest = max((side.delay or 0) for side in join.sides)
     panes = join.window.longest // operator.grid.length
@@ -45,36 +45,37 @@ def explanation(join: Join, prepared: Prepared) -> str:
         lines += ["", f"{' '.join(shedding.explained(plan))} Each side sheds for itself, by its own groups."]
     copies = join.window.copies
     volume = Volume.of(plan.windows)
-    assert volume is not None, "a join goes by time"
+    assert volume is not None, "joins have time windows"
     lines += [
         "",
-        volume.told if join.aggregates else f"Results: a pair is in up to {copies:,} window{'s' * (copies != 1)}.",
+        volume.text if join.aggregates else f"Results: a pair is in up to {copies:,} window{'s' * (copies != 1)}.",
         f"Plain Spark would copy every row of both sides {copies:,} time{'s' * (copies != 1)}, and join the copies; "
-        "Muntin touches it once" + (" before pairs are made." if plan.function is not None else " and makes no pair."),
+        "Muntin processes it once"
+        + (" before pairs are made." if plan.function is not None else " and makes no pair."),
     ]
     if query.source.streaming:
         delays = [describe(side.delay or 0) for side in join.sides]
         lines.append(
-            f"Watermark: {delays[0]} behind the latest row on the left, {delays[1]} on the right; the one that is "
-            f"further behind counts for both; {late_rows(query)}"
+            f"Watermark: {delays[0]} behind the latest row on the left, {delays[1]} on the right; the one "
+            f"further behind is used for both; {late_rows(query)}"
         )
-    found = volume.warnings(plan.windows)
-    found += state_warnings(operator, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
-    return "\n".join([*lines, *([""] if found else []), *found])
+    warnings = volume.warnings(plan.windows)
+    warnings += state_warnings(operator, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
+    return "\n".join([*lines, *([""] if warnings else []), *warnings])
 
 
 def _pairs(join: Join) -> list[str]:
     if not join.aggregates:
         return [_made("they are the result")]
-    if all(each.why_pairs is None for each in join.aggregates.values()):
-        lines = ["Pairs: not made. All aggregates follow from one side and the number of the other's tuples."]
-        for name, each in join.aggregates.items():
-            lines.append(f"  {name}: multiplied; {how(each.aggregate)} ({each.side})")
+    if all(joined.why_pairs is None for joined in join.aggregates.values()):
+        lines = ["Pairs: not made. All aggregates follow from one side and the number of rows of the other."]
+        for name, joined in join.aggregates.items():
+            lines.append(f"  {name}: multiplied; {how(joined.aggregate)} ({joined.side})")
         return lines
     lines = [_made("some aggregates need them")]
-    for name, each in join.aggregates.items():
-        if each.why_pairs is not None:
-            lines.append(f"  {name}: over the pairs, because {each.why_pairs}")
+    for name, joined in join.aggregates.items():
+        if joined.why_pairs is not None:
+            lines.append(f"  {name}: over the pairs, because {joined.why_pairs}")
         else:
             lines.append(f"  {name}: over the pairs, since they are made anyway; alone it would be multiplied")
     return lines
@@ -89,7 +90,7 @@ def _chunks(query: Query, plan: Plan) -> list[str]:
     assert plan.chunk_length is not None
     names = [name for name in plan.layout.tuples.names if not name.startswith(PREFIX)]
     return [
-        f"Chunks: the tuples of both sides are kept, {describe(plan.chunk_length)} in each chunk, sorted by (key, "
+        f"Chunks: the rows of both sides are kept, {describe(plan.chunk_length)} in each chunk, sorted by (key, "
         f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
         "them has closed.",
         *compression(query, plan),

@@ -21,7 +21,7 @@ from muntin.engine.estimates import Estimates as WindowEstimates
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.scaled import Scaled, ShedWindows
 from muntin.features.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
-from muntin.joins.names import PLACES, SIDES, WEIGHTS, Which, other
+from muntin.joins.names import PLACES, SIDES, WEIGHTS, SideName, other
 from muntin.panes import keys as key_codes
 from muntin.partials import values
 from muntin.partials.partial import sums
@@ -67,7 +67,7 @@ class KeptPairs:
 
     keys: Sequence[pa.Array]
     """The columns that identify the groups: the window number and the keys."""
-    sides: dict[Which, SideSums]
+    sides: dict[SideName, SideSums]
     moments: tuple[State, ...]
     """For each measure and group: count, mean and squared deviations of counting pairs, in the fields of `Weighed`."""
 
@@ -78,7 +78,7 @@ class KeptPairs:
         weights = {side: np.asarray(pairs.column(WEIGHTS[side])) for side in SIDES}
         rows = Rows(pairs, group, group, len(first))
         counted = [_counted(rows, measure) for measure in measures]
-        sides: dict[Which, SideSums] = {}
+        sides: dict[SideName, SideSums] = {}
         for side in SIDES:
             partner = weights[other(side)]
             of_pairs = [partner]
@@ -98,7 +98,7 @@ class KeptPairs:
         stacked = [pa.concat_arrays(column) for column in zip(*(piece.keys for piece in pieces), strict=True)]
         codes, first = key_codes.encode(stacked, len(stacked[0]))
         numbers = np.split(codes, np.cumsum([len(piece.keys[0]) for piece in pieces])[:-1])
-        sides: dict[Which, SideSums] = {}
+        sides: dict[SideName, SideSums] = {}
         for side in SIDES:
             side_pieces = [piece.sides[side].renumbered(number) for piece, number in zip(pieces, numbers, strict=True)]
             group, place, weight = (
@@ -125,16 +125,16 @@ class KeptPairs:
         return np.asarray(number[codes[count:]])
 
     @property
-    def tuples(self) -> dict[Which, Int64Array]:
+    def tuples(self) -> dict[SideName, Int64Array]:
         """The number of kept tuples of each side."""
         return {side: self._added(side, np.ones(len(self.sides[side].group))).astype(np.int64) for side in SIDES}
 
     @property
-    def received(self) -> dict[Which, Float64Array]:
+    def received(self) -> dict[SideName, Float64Array]:
         """The number of received tuples of each side, known or estimated."""
         return {side: self._added(side, self.sides[side].weight) for side in SIDES}
 
-    def _added(self, side: Which, of_tuples: Array) -> Float64Array:
+    def _added(self, side: SideName, of_tuples: Array) -> Float64Array:
         """The sum over the tuples of each group."""
         return sums(self.sides[side].group, of_tuples, len(self.keys[0]))
 
@@ -185,7 +185,7 @@ class KeptPairs:
         quality = WindowEstimates(positions, EXACT, np.zeros(len(positions)), policy.confidence, pairs, sizes)
         return quality, ShedWindows(effective_size, size, policy.is_uniform, policy.confidence)
 
-    def _spread(self, side: Which) -> Float64Array:
+    def _spread(self, side: SideName) -> Float64Array:
         """The factor of the squares of each tuple. NaN for a single drawn tuple, which gives no variance."""
         side_sums = self.sides[side]
         drawn = side_sums.weight > 1

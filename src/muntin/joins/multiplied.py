@@ -35,7 +35,7 @@ from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import TopK
 from muntin.holistic.function import HolisticFunction, spread
 from muntin.holistic.quantiles import Quantiles
-from muntin.joins.names import MARKS
+from muntin.joins.names import SIDE_FLAGS
 from muntin.partials.partial import Count
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def why_not(aggregate: Aggregate) -> str | None:
     if isinstance(aggregate, ArgAggregate) or (
         isinstance(aggregate, ExtremeAggregate) and aggregate.extreme in ("first", "last")
     ):
-        return "it goes by the time of a pair, which is the later one of its two tuples'"
+        return "it needs the time of a pair, which is the later one of its two rows"
     if isinstance(aggregate, CollectAggregate):
         return "it lists a value for every pair"
     if isinstance(aggregate, CustomAggregate):
-        return "nothing is known of a custom function that would make multiplying right"
+        return "a custom function cannot be multiplied by the number of partners"
     return None
 
 
@@ -60,8 +60,8 @@ def how(aggregate: Aggregate) -> str:
     if isinstance(aggregate, CountAggregate | SumAggregate | ExtremeCountAggregate):
         return "that of one side, times the number of partners"
     if isinstance(aggregate, VarianceAggregate) and aggregate.sample:
-        return "that of one side, with every tuple counted once for each partner"
-    return "that of one side's tuples, where they have partners"
+        return "that of one side, with every row counted once for each partner"
+    return "that of the rows of one side that have partners"
 
 
 def multiplied(aggregate: Aggregate, types: Types, where: str, partners: str, time: pa.DataType) -> Bound:
@@ -98,7 +98,7 @@ class Multiplied:
             return replace(inner, sample=False)  # there are so many pairs that n and n - 1 hardly differ
         if not isinstance(aggregate, CountAggregate | SumAggregate):
             return inner
-        sides = MARKS.values()
+        sides = SIDE_FLAGS.values()
         all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
         return replace(
             inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)

@@ -8,35 +8,35 @@ from typing import Literal
 from muntin.engine.hidden import PREFIX
 from muntin.errors import MuntinError
 
-Which = Literal["left", "right"]
-SIDES: tuple[Which, Which] = ("left", "right")
+SideName = Literal["left", "right"]
+SIDES: tuple[SideName, SideName] = ("left", "right")
 
 TIME = PREFIX + "time"
 """The event time of a tuple of either side, or the later event time of a pair."""
-MARKS: dict[Which, str] = {"left": "__muntin_left", "right": "__muntin_right"}
-"""The boolean columns that mark the side of a tuple."""
+SIDE_FLAGS: dict[SideName, str] = {"left": "__muntin_left", "right": "__muntin_right"}
+"""The boolean columns that are true for the tuples of a side."""
 
-WEIGHTS: dict[Which, str] = {"left": "__muntin_left_weight", "right": "__muntin_right_weight"}
-PLACES: dict[Which, str] = {"left": "__muntin_left_place", "right": "__muntin_right_place"}
+WEIGHTS: dict[SideName, str] = {"left": "__muntin_left_weight", "right": "__muntin_right_weight"}
+PLACES: dict[SideName, str] = {"left": "__muntin_left_place", "right": "__muntin_right_place"}
 """For pairs after shedding: the weights of the two tuples, and the numbers that identify them in their window."""
 
 
-def other(side: Which) -> Which:
+def other(side: SideName) -> SideName:
     return "right" if side == "left" else "left"
 
 
 def joined_names(
     on: Sequence[str], left: Iterable[str], right: Iterable[str], folded: Callable[[str], str] = str.casefold
-) -> dict[Which, dict[str, str]]:
+) -> dict[SideName, dict[str, str]]:
     """For each side, its non-key columns: a mapping from the name in the joined rows to the name in the side.
 
     A name that both sides have, or that a key has, is prefixed with the side. `folded` maps names that Spark does not
     distinguish, such as `fare` and `Fare`, to the same name.
     """
-    columns: dict[Which, list[str]] = {"left": list(left), "right": list(right)}
+    columns: dict[SideName, list[str]] = {"left": list(left), "right": list(right)}
     shared = set.intersection(*({folded(name) for name in names} for names in columns.values()))
     keys = {folded(name) for name in on}
-    names_of_side: dict[Which, dict[str, str]] = {"left": {}, "right": {}}
+    names_of_side: dict[SideName, dict[str, str]] = {"left": {}, "right": {}}
     used = {folded(name): f"the key {name!r}" for name in on}
     for side in SIDES:
         for name in columns[side]:

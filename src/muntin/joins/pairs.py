@@ -1,7 +1,7 @@
-"""Aggregates over the pairs of a join, where they cannot do without.
+"""Aggregates over the pairs of a join, for aggregates that need them.
 
-The pairs of a window and key come one after the other, in batches of many or in many batches. They go through the same
-stages as the rows of a table: the window's number is a part of the key, and one window holds all times.
+The pairs of a window and key are consecutive, within a batch or over several. They go through the same stages as the
+rows of a table: the window's number is a part of the key, and a single window has all times.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 NUMBER = "window_id"
 _ALL_TIME = TimeWindow(None, -(1 << 60), 1 << 61, 1 << 61)
-"""One window that holds every time that Spark can tell."""
-_MANY = 16
-"""So many tables of a window that is not complete are made one."""
+"""A window with every time that Spark can represent."""
+_MOST_PARTS = 16
+"""The tables of an incomplete window are merged when there are more."""
 
 
 @dataclass(frozen=True)
 class OverPairs:
-    """From the pairs of a shard, as `Product` makes them, to the results of their windows."""
+    """Computes the results of windows from the pairs of a shard, as `Product` makes them."""
 
     window: PaneWindow
     plan: Plan
-    """Over the pairs, per number of the window and key."""
+    """The plan over the pairs, with the window's number as a key."""
     late_row: pa.DataType | None
-    """The type of the column `late`, if rows that came too late are among the pairs: they pass by."""
+    """The type of the column `late`, if late rows are among the pairs; they are passed on."""
     estimates: PairEstimates | None = None
-    """How the results of kept pairs become those of all, where tuples of both sides were shed."""
+    """Scales the results of kept pairs back to all pairs, if tuples are shed."""
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class OverPairs:
         late_row: pa.DataType | None,
         estimates: PairEstimates | None = None,
     ) -> OverPairs:
-        """`types` are those of all columns that the aggregates read, the keys, and the time of a pair."""
+        """`types` are those of the columns that the aggregates read, of the keys, and of the time of a pair."""
         if estimates is not None:
             estimates.check_windows((window,), aggregates)
         draft = Draft(
@@ -77,7 +77,7 @@ class OverPairs:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Window and number, then the keys and the aggregates, as of any query."""
+        """Window and number, then the keys and the aggregates, as for any query."""
         result = self.plan.result_schema
         late = [] if self.late_row is None else [pa.field("late", self.late_row)]
         return pa.schema([result.field("window"), *list(result)[2:], *late])
@@ -85,13 +85,13 @@ class OverPairs:
     @cached_property
     def read(self) -> tuple[str, ...]:
         """The columns of pairs that it needs."""
-        of_kept = () if self.estimates is None else (*WEIGHTS.values(), *PLACES.values())
-        return (*self.plan.types, *of_kept)
+        of_estimates = () if self.estimates is None else (*WEIGHTS.values(), *PLACES.values())
+        return (*self.plan.types, *of_estimates)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What is complete is answered at once: a task holds the pairs of one window and key, and of one batch."""
+        """Emit each group once it is complete: a task keeps the pairs of one window and key, and of one batch."""
         stage = PaneStage(self.plan)
-        held: list[_Lifted] = []
+        parts: list[_Lifted] = []
         last: list[pa.Array] | None = None
         for batch in batches:
             pairs = batch
@@ -106,13 +106,13 @@ class OverPairs:
             last = [column.slice(len(column) - 1) for column in columns]
             if len(starts):
                 cut = int(starts[-1])
-                held += self._lifted(stage, pairs.slice(0, cut))
-                yield from self._answered(held)
-                held, pairs = [], pairs.slice(cut)
-            held += self._lifted(stage, pairs)
-            if len(held) > _MANY:
-                held = [_Lifted.merged(self.plan, held)]
-        yield from self._answered(held)
+                parts += self._lifted(stage, pairs.slice(0, cut))
+                yield from self._results(parts)
+                parts, pairs = [], pairs.slice(cut)
+            parts += self._lifted(stage, pairs)
+            if len(parts) > _MOST_PARTS:
+                parts = [_Lifted.merged(self.plan, parts)]
+        yield from self._results(parts)
 
     def _lifted(self, stage: PaneStage, pairs: pa.RecordBatch) -> list[_Lifted]:
         if not pairs.num_rows:
@@ -124,20 +124,20 @@ class OverPairs:
             pairs = pairs.append_column(WEIGHT, pa.array(left * right))
         return [_Lifted(stage.lift(pairs, np.asarray(pairs.column(TIME).cast(pa.int64()))), kept)]
 
-    def _answered(self, lifted: Sequence[_Lifted]) -> Iterator[pa.RecordBatch]:
-        """The results of pairs that are all there: those of a table."""
-        if not lifted:
+    def _results(self, parts: Sequence[_Lifted]) -> Iterator[pa.RecordBatch]:
+        """The results of complete groups, computed as those of a table."""
+        if not parts:
             return
-        together = _Lifted.merged(self.plan, lifted)
+        lifted = _Lifted.merged(self.plan, parts)
         plan = self.plan
-        if self.estimates is not None and together.kept is not None:
-            plan = replace(plan, features=(replace(self.estimates, pairs=together.kept),))
-        for emitted in Shard(plan, TableStore(plan)).run(Arrived([together.table]), EVERYTHING):
-            assert isinstance(emitted, Results), "pairs are answered where they are"
-            yield self._told(emitted.rows.columns[2:], emitted.rows.num_rows)
+        if self.estimates is not None and lifted.kept is not None:
+            plan = replace(plan, features=(replace(self.estimates, pairs=lifted.kept),))
+        for emitted in Shard(plan, TableStore(plan)).run(Arrived([lifted.table]), EVERYTHING):
+            assert isinstance(emitted, Results), "pairs emit no jobs"
+            yield self._in_windows(emitted.rows.columns[2:], emitted.rows.num_rows)
 
-    def _told(self, columns: Sequence[pa.Array], length: int) -> pa.RecordBatch:
-        """The window itself in the place of the one that holds all times."""
+    def _in_windows(self, columns: Sequence[pa.Array], length: int) -> pa.RecordBatch:
+        """The results with their own windows in the place of the one with all times."""
         number = np.asarray(columns[0])
         kind = self.schema.field("window").type
         edges = [pa.array(edge(number)).cast(kind[0].type) for edge in (self.window.start, self.window.end)]
@@ -146,7 +146,7 @@ class OverPairs:
         return pa.record_batch([bounds, *columns, *late], schema=self.schema)
 
     def _late(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Late rows as results of their own, without a window."""
+        """Late rows as results without a window."""
         late = batch.filter(batch.column(NUMBER).is_null())
         if late.num_rows:
             known = {name: late.column(name) for name in (*self.plan.keys, "late")}
@@ -156,7 +156,7 @@ class OverPairs:
 
 @dataclass(frozen=True)
 class _Lifted:
-    """Pairs as partials, and what is needed beside those where tuples were shed."""
+    """Pairs as partials, and the kept pairs that estimates need if tuples are shed."""
 
     table: PaneTable
     kept: KeptPairs | None
@@ -168,7 +168,7 @@ class _Lifted:
 
 
 def _new_group(columns: Sequence[pa.Array], last: Sequence[pa.Array] | None) -> BoolArray:
-    """Which pairs are of another window or key than the one before; `last` is the key of the one before the first."""
+    """Which pairs begin a window or key; `last` is the key of the pair before the first."""
     length = len(columns[0])
     if last is None:
         codes, _ = key_codes.encode(columns, length)

@@ -13,7 +13,7 @@ from muntin.arrays import Int64Array
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
 from muntin.engine.contents import ShardTuples
 from muntin.engine.description import PAIRS
-from muntin.joins.names import MARKS, TIME
+from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.panes.tuples import WEIGHT
 
 PLACE = "__muntin_place"
@@ -53,7 +53,7 @@ class Product:
     def read(self) -> tuple[str, ...]:
         """The columns of the tuples that it reads, with weights if the pairs need them."""
         origins = (origin.column for origin in self.origins if origin.column != PLACE)
-        return tuple(dict.fromkeys([MARKS["left"], *origins]))
+        return tuple(dict.fromkeys([SIDE_FLAGS["left"], *origins]))
 
     def link(self, tuples: ShardTuples) -> AnswerLink:
         return PairAnswers(self, tuples)
@@ -69,7 +69,7 @@ class Product:
         Pairs are ordered by window, then left tuple, then right tuple. They come in pieces of at most `MOST_PAIRS`, so
         one window may span several pieces.
         """
-        is_left = np.asarray(tuples.column(MARKS["left"])).astype(bool)
+        is_left = np.asarray(tuples.column(SIDE_FLAGS["left"])).astype(bool)
         all_left, all_right = np.flatnonzero(is_left), np.flatnonzero(~is_left)
         lefts_before = np.append(0, np.cumsum(is_left))
         first_left = lefts_before[begin]

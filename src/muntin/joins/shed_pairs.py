@@ -30,11 +30,11 @@ from muntin.windows import Window
 
 @dataclass(frozen=True)
 class PairEstimates(Knob):
-    """What the pairs that were kept say of all pairs."""
+    """Estimates of all pairs from the kept ones."""
 
     shedding: Shedding
     pairs: KeptPairs | None = None
-    """The kept pairs of the windows that are answered."""
+    """The kept pairs of the windows to answer."""
     name = "shed"
     order = SHEDDING
     estimates = True
@@ -46,11 +46,11 @@ class PairEstimates(Knob):
         return replace(draft.with_feature(self), weighs=True)
 
     def kept(self, plan: Plan, pairs: pa.RecordBatch) -> KeptPairs:
-        """What is needed of pairs beside their partials."""
+        """What estimates need of pairs, beside their partials."""
         return KeptPairs.of(measures(plan), key_columns(pairs, plan.layout.keys), pairs)
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
-        assert self.pairs is not None, "there are pairs"
+        assert self.pairs is not None, "pairs are kept first"
         return ShedPairs(plan, self.shedding, self.pairs)
 
 
@@ -60,13 +60,13 @@ def scaled(plan: Plan) -> dict[str, Scaled | None]:
 
 
 def measures(plan: Plan) -> tuple[Weighed, ...]:
-    """What is estimated of all pairs."""
-    found = scaled(plan).values()
-    return tuple(dict.fromkeys(each.weighed for each in found if each is not None and each.weighed is not None))
+    """The measures that are estimated for all pairs."""
+    scales = scaled(plan).values()
+    return tuple(dict.fromkeys(scale.weighed for scale in scales if scale is not None and scale.weighed is not None))
 
 
 class ShedPairs(ShardFeature):
-    """The same for the windows that are answered together."""
+    """The feature, for the windows that are answered together."""
 
     def __init__(self, plan: Plan, shedding: Shedding, pairs: KeptPairs) -> None:
         self._plan = plan
@@ -105,17 +105,17 @@ class PairsScaledBack:
         estimates, shed_windows = self.pairs.quality(groups, self.shedding)
         shed = estimates.approximate
         shed_windows, shed_groups = shed_windows.take(shed), groups[shed]
-        of_measures = {}
+        by_measure = {}
         for number, measure in enumerate(measures(self.plan)):
-            of_all = self.pairs.estimates(number, self.shedding.is_uniform)
-            of_measures[measure] = {name: column[shed_groups] for name, column in of_all.items()}
+            estimated = self.pairs.estimates(number, self.shedding.is_uniform)
+            by_measure[measure] = {name: column[shed_groups] for name, column in estimated.items()}
         for output in self.plan.outputs:
-            name, how = output.name, self._scaled[output.name]
-            of_kept, interval = values[name].take(pa.array(shed)), None
-            if how is not None and how.weighed is not None:
-                interval = interval_of(how, of_measures[how.weighed], shed_windows)
-                values[name] = patched(values[name], shed, typed(interval.value, of_kept, output))
-            elif how is not None:
-                interval = how.interval(of_kept, None, shed_windows)
+            name, scale = output.name, self._scaled[output.name]
+            kept_values, interval = values[name].take(pa.array(shed)), None
+            if scale is not None and scale.weighed is not None:
+                interval = interval_of(scale, by_measure[scale.weighed], shed_windows)
+                values[name] = patched(values[name], shed, typed(interval.value, kept_values, output))
+            elif scale is not None:
+                interval = scale.interval(kept_values, None, shed_windows)
             set_interval(estimates, name, interval, shed, values[name])
         return replace(answered, values=values, estimates=estimates)

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate
-from muntin.joins.names import Which
+from muntin.joins.names import SideName
 from muntin.query.backend import Resolved, Source
 
 
 @dataclass(frozen=True)
 class Side:
-    which: Which
+    which: SideName
     source: Source
     time: Resolved
     """The time column."""
@@ -43,13 +43,13 @@ class Condition:
     """A `where=` filter, which Spark computes: on the rows of one side, or on the pairs if it needs both."""
 
     where: Any
-    side: Which | None
+    side: SideName | None
 
 
 @dataclass(frozen=True)
 class JoinedAggregate:
     aggregate: Aggregate
-    side: Which
+    side: SideName
     """The side of its tuples, if it needs no pairs."""
     condition: str | None
     """The boolean column of its condition, if it has one."""

@@ -10,7 +10,7 @@ from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.joins.backend import spark
 from muntin.joins.join import Join
-from muntin.joins.names import SIDES, TIME, Which, joined_names
+from muntin.joins.names import SIDES, TIME, SideName, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
@@ -35,14 +35,32 @@ def join(
     watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
     max_ahead: Duration | None = None,
 ) -> Join:
-    """Start a join of two streams or two tables: the pairs with equal `on` in the same window.
+    """Start a windowed inner join of two streams or two tables: the pairs with equal keys in the same window.
 
-    `on` and `time` are names, SQL expressions or Spark columns, which each side evaluates on its own; `time` is one
-    for both sides, or a pair. `watermark` is how far rows may lag behind the latest row of their side, one for
-    both sides or a pair. Streams need it, unless the time column of the side already has one from `withWatermark`. Rows
-    of either side that are further ahead of the clock than `max_ahead` are invalid, as with `over()`.
+    Columns are given as names, as SQL expressions or as Spark columns, and are resolved on each side.
+
+    Parameters
+    ----------
+    left, right
+        Two streaming DataFrames, or two that are not.
+    window
+        A tumbling, sliding or cumulative window.
+    on
+        The key columns.
+    time
+        The event time: a column for both sides, or a pair.
+    watermark
+        How far a row may lag behind the latest one of its side: one for both sides, or a pair. Streams need it, unless
+        `withWatermark` was called on the time column.
+    max_ahead
+        How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
+        watermark.
+
+    Examples
+    --------
+    >>> muntin.join(rides, payments, W.tumbling("1 hour"), on="ride", time="ts", watermark="10 minutes")
     """
-    sources: dict[Which, Source] = {
+    sources: dict[SideName, Source] = {
         side: spark().source_of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
     }
     _check_alike(sources)
@@ -88,7 +106,7 @@ def _others(source: Source, keys: Mapping[str, Resolved]) -> list[str]:
     return [name for name in dict.fromkeys(source.frame.columns) if name not in key_columns]
 
 
-def _check_alike(sources: Mapping[Which, Source]) -> None:
+def _check_alike(sources: Mapping[SideName, Source]) -> None:
     kinds = {side: "stream" if source.streaming else "table" for side, source in sources.items()}
     if kinds["left"] != kinds["right"]:
         raise MuntinError(
@@ -104,16 +122,18 @@ def _check_window(window: object) -> None:
     assert isinstance(window, Window)
     if not isinstance(window, PaneWindow):
         raise MuntinError(
-            f"window is {window.label}, whose windows depend on the tuples, so that each side would have its own, and "
-            "no pair be in the same; use W.tumbling, W.sliding or W.cumulative."
+            f"window is {window.label}, whose windows depend on the rows, so that the two sides have no windows in "
+            "common; use W.tumbling, W.sliding or W.cumulative."
         )
 
 
-def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source]) -> dict[Which, dict[str, Resolved]]:
+def _resolved_keys(
+    given: Sequence[ColumnLike], sources: Mapping[SideName, Source]
+) -> dict[SideName, dict[str, Resolved]]:
     """For each side, its key columns by their names in the joined rows, which are those of the left side."""
     if not given:
         raise MuntinError("on is empty; name at least one column that both sides have, such as on='id'.")
-    keys: dict[Which, dict[str, Resolved]] = {"left": {}, "right": {}}
+    keys: dict[SideName, dict[str, Resolved]] = {"left": {}, "right": {}}
     for key in given:
         left, right = (spark().resolved(sources[side], key, "on column", side) for side in SIDES)
         for column in (left, right):
@@ -124,21 +144,22 @@ def _resolved_keys(given: Sequence[ColumnLike], sources: Mapping[Which, Source])
                 "on the right; cast one of them."
             )
         if left.name in RESERVED:
-            raise MuntinError(f"on column {left.name!r} has the name of a result's own column; rename it first.")
+            raise MuntinError(
+                f"on column {left.name!r} has the name of a column that Muntin adds to results; rename it first."
+            )
         if left.name in keys["left"]:
             raise MuntinError(f"on names the column {left.name!r} twice; name it once.")
         keys["left"][left.name], keys["right"][left.name] = left, right
     return keys
 
 
-def _resolved_time(source: Source, time: ColumnLike, side: Which) -> Resolved:
-
+def _resolved_time(source: Source, time: ColumnLike, side: SideName) -> Resolved:
     column = spark().resolved(source, time, "time column", side)
     check_time(column.kind, shown(column.read), f" of {side}")
     return column
 
 
-def _delay(source: Source, time: Resolved, watermark: Duration | None, side: Which) -> int | None:
+def _delay(source: Source, time: Resolved, watermark: Duration | None, side: SideName) -> int | None:
     delay = source.watermarks.get(time.read) if watermark is None else microseconds_from_zero(watermark, "watermark")
     if source.streaming and delay is None:
         raise MuntinError(

@@ -1,4 +1,4 @@
-"""What a user says: `over()` starts a query, which is an immutable value that is checked while it is built."""
+"""Queries over one stream or table: `over()` starts one, an immutable value that is checked while it is built."""
 
 from __future__ import annotations
 

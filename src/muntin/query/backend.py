@@ -1,7 +1,7 @@
 """What queries ask of Spark.
 
-Queries are checked while they are built, and only Spark knows what a column is. So queries say here what they ask, and
-`muntin.spark` answers: it is loaded by name when the first DataFrame comes, so that no layer below imports Spark.
+Queries are checked while they are built, and only Spark can resolve columns. These protocols are what queries need;
+`muntin.spark` implements them. It is loaded by name for the first DataFrame, so that no layer below imports Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """A DataFrame, as far as it is known before anything runs."""
+    """A DataFrame, and what is known of it before anything runs."""
 
     @property
     def frame(self) -> DataFrame: ...
@@ -44,33 +44,33 @@ class Source(Protocol):
 
     @property
     def watermarks(self) -> Mapping[str, int]:
-        """The columns that have a watermark already, each with its delay in microseconds."""
+        """The columns that already have a watermark, with its delay in microseconds."""
         ...
 
     def filter(self, where: Any) -> Column:
-        """A condition as a column, checked."""
+        """The condition as a column; an error if it is none."""
         ...
 
     def text_of(self, where: Any) -> str:
-        """A condition in words that are the same in every run."""
+        """The text of a condition, the same in every run."""
         ...
 
     def same(self, first: Column, second: Column) -> bool:
-        """Whether both are the same of every row."""
+        """Whether both have the same value in every row."""
         ...
 
 
 class Resolved(Protocol):
-    """A column that a user gave, found in the data."""
+    """A column that the user gave, resolved against the data."""
 
     @property
     def name(self) -> str:
-        """In results, as Spark would call it."""
+        """The name in results, which is Spark's name for it."""
         ...
 
     @property
     def read(self) -> str:
-        """The name that the stages read it by."""
+        """The name that the stages read."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Resolved(Protocol):
 
     @property
     def computed(self) -> Column | None:
-        """What computes it; None for a column of the data."""
+        """The expression; None for a column of the data."""
         ...
 
 
@@ -99,5 +99,5 @@ class Backend(Protocol):
 
 
 def spark() -> Backend:
-    """Spark, once a query needs it."""
+    """The implementation on Spark, imported on first use."""
     return cast("Backend", importlib.import_module("muntin.spark.backend"))

@@ -1,4 +1,4 @@
-"""`explain()`: how a query will run, in words."""
+"""The text of `explain()`: how a query will run."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def explanation(query: Query) -> str:
         explained = option.explained(plan) if option.name not in ("parallel", "compress") else []
         lines += ["", *explained] if explained else []
     if any(feature.name == "drift" for feature in plan.features):
-        lines += ["", "Drift: muntin.progress(query) tells the overlap and the distance of neighbouring windows."]
+        lines += ["", "Drift: muntin.progress(query) reports the overlap and the distance of neighbouring windows."]
     volume = Volume.of(plan.windows)
-    lines += ["", *([] if volume is None else [volume.told]), *_spark(plan)]
+    lines += ["", *([] if volume is None else [volume.text]), *_spark(plan)]
     if query.source.streaming:
         lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
-    found = [] if volume is None else volume.warnings(plan.windows)
+    warnings = [] if volume is None else volume.warnings(plan.windows)
     if plan.over_time is not None:
         delay = query.watermark or 0
-        found += state_warnings(plan.over_time, delay, keyed=bool(plan.keys), keeps_rows=plan.keeps_chunks)
-    return "\n".join([*lines, *([""] if found else []), *found])
+        warnings += state_warnings(plan.over_time, delay, keyed=bool(plan.keys), keeps_rows=plan.keeps_chunks)
+    return "\n".join([*lines, *([""] if warnings else []), *warnings])
 
 
 _PLACES = {"approximate": 1, "shed": 2, "top": 3}
@@ -62,8 +62,8 @@ _PLACES = {"approximate": 1, "shed": 2, "top": 3}
 def _workers(query: Query, plan: Plan) -> list[str]:
     parallel = query.option("parallel")
     if parallel is None:
-        few = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
-        return [f"Workers: keyed; every key belongs to one shard{few}."]
+        advice = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
+        return [f"Workers: keyed; every key belongs to one shard{advice}."]
     resolved = parallel.resolved(plan, lambda: spark().most_workers(query.source.frame))
     return resolved.explained(plan)
 
@@ -84,13 +84,13 @@ def _chunks(query: Query, plan: Plan) -> list[str]:
     assert plan.layout.tuples is not None
     names = [shown(name) for name in plan.layout.tuples.names if name not in (MEMBERSHIP, WEIGHT)]
     length = plan.chunk_length
-    stretch = "many tuples" if length is None else describe(length)
+    stretch = "many rows" if length is None else describe(length)
     needed = [output.name for output in plan.outputs if output.bound.holistic is not None]
-    why = "the function that is applied" if plan.function is not None else ", ".join(map(repr, needed))
+    why = "the applied function" if plan.function is not None else ", ".join(map(repr, needed))
     return [
-        f"Whole windows: {why} needs the tuples themselves. They are kept as chunks of {stretch}, sorted by (key, "
-        f"time), with {', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over "
-        "them has closed." + ("" if plan.function is not None else " All other aggregates use the tree."),
+        f"Holistic: {why} needs the rows themselves. They are kept in chunks of {stretch}, sorted by (key, time), with "
+        f"{', '.join(map(repr, names)) or 'no column'} beside key and time, until the last window over them has closed."
+        + ("" if plan.function is not None else " All other aggregates use the tree."),
         *compression(query, plan),
     ]
 
@@ -107,7 +107,7 @@ def _over_time(operator: TimeOperator, query: Query) -> list[str]:
 
 
 def over_time(operator: TimeOperator, delay: int) -> list[str]:
-    """What panes there are, and how many of them a key keeps."""
+    """The length of the panes, and how many of them a key keeps."""
     length = operator.grid.length
     widest = max(window.longest for window in operator.models)
     kept, leaf = kept_panes(operator, delay), leaf_bytes(operator)
@@ -118,47 +118,48 @@ def over_time(operator: TimeOperator, delay: int) -> list[str]:
     ]
     if any(leaf_set.per_tuple for leaf_set in operator.leaf_sets):
         lines.append(
-            "A custom aggregate that is not commutative also keeps each tuple's lifted state until its last window "
-            "has closed; say commutative=True if the order does not matter."
+            "A custom aggregate that is not commutative also keeps each row's lifted state until its last window "
+            "has closed; give commutative=True if the order does not matter."
         )
     return lines
 
 
 def _over_sessions(operator: SessionOperator, query: Query) -> list[str]:
-    what = (
-        "each tuple of an open session, as an aggregate needs their order"
+    state = (
+        "each row of an open session, as an aggregate needs their order"
         if operator.leaf_set.per_tuple
-        else (f"{leaf_bytes(operator)} bytes for each session that is open")
+        else f"{leaf_bytes(operator)} bytes for each open session"
     )
-    return [f"Sessions: a key keeps {what}. Tuples go to the window stage as they are."]
+    return [f"Sessions: a key keeps {state}. Rows go to the window stage unaggregated."]
 
 
-def _over_settled(operator: OrderedOperator, query: Query) -> list[str]:
-    panes = f"panes of {operator.pane:,} tuples" if operator.pane > 1 else "a leaf for each tuple"
+def _over_numbered(operator: OrderedOperator, query: Query) -> list[str]:
+    panes = f"panes of {operator.pane:,} rows" if operator.pane > 1 else "a leaf for each row"
     return [
-        f"Settled tuples, {panes} of {leaf_bytes(operator)} bytes: tuples go to the window stage as they are and wait "
-        "there until they are settled; then their order is final, with equal times in the order of their values. "
-        "The last leaf of every key is kept for ever."
+        f"Rows in event-time order, {panes} of {leaf_bytes(operator)} bytes: rows go to the window stage unaggregated "
+        "and wait there until they are finalized; then their order is final, with equal times in the order of their "
+        "values. The last leaf of every key is kept forever."
     ]
 
 
 def _over_delta(operator: DeltaOperator, query: Query) -> list[str]:
     return [
-        f"Settled tuples whose {operator.window.column!r} has not decreased, a leaf of {leaf_bytes(operator)} bytes for "
-        "each; the others are counted as bad rows and set aside. The last leaf of every key is kept for ever."
+        f"Rows in event-time order whose {operator.window.column!r} has not decreased, a leaf of "
+        f"{leaf_bytes(operator)} bytes for each; the others are counted as invalid rows and excluded. The last leaf of "
+        "every key is kept forever."
     ]
 
 
 _DESCRIBED: dict[type[WindowOperator], Callable[[Any, Query], list[str]]] = {
     TimeOperator: _over_time,
     SessionOperator: _over_sessions,
-    OrderedOperator: _over_settled,
+    OrderedOperator: _over_numbered,
     DeltaOperator: _over_delta,
 }
 
 
 def _share(window: Window, operator: WindowOperator) -> str:
-    """How many leaves a window is answered from, where that is known beforehand."""
+    """How many panes a window is answered from, if that is fixed."""
     if isinstance(window, PaneWindow) and isinstance(operator, TimeOperator):
         panes = window.longest // operator.grid.length
     elif isinstance(window, CountWindow) and isinstance(operator, OrderedOperator):
@@ -178,10 +179,10 @@ def _spark(plan: Plan) -> list[str]:
         lines.append(
             f"Plain Spark would copy every row {copies:,} time{'s' * (copies != 1)}"
             + (f", in {queries} queries" if queries > 1 else "")
-            + "; Muntin touches it once."
+            + "; Muntin processes it once."
         )
     if any(isinstance(window, TupleWindow) for window in plan.windows):
-        lines.append("Plain Spark has no windows over tuples of a stream.")
+        lines.append("Plain Spark has no windows over rows of a stream.")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The query: an immutable description, checked while it is built."""
+"""The query: an immutable value that is checked while it is built."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ Method = Literal["concept", "uniform"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
 Codec = Literal["snappy", "lz4", "zstd"]
 RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
-"""Names that results have of their own."""
+"""Column names that Muntin uses in results."""
 
 
 @dataclass(frozen=True, repr=False)
 class Query:
-    """What to compute. Every method returns a new query; `to_df()` gives the DataFrame."""
+    """A windowed aggregation, started by `over()`. Every method returns a new query; `to_df()` gives the DataFrame."""
 
     source: Source
     windows: tuple[Window, ...]
     time: str
-    """The name that the stages read the event time by, as for all columns here."""
+    """The column of the event time. This and all other column names here are those that the stages read."""
     watermark: int | None
-    """The delay in microseconds, given or that of the input's own; None for a table without one."""
+    """The delay in microseconds, as given or as the input has it; None for a table without one."""
     by: tuple[str, ...]
     aggregates: Mapping[str, Bound] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
@@ -53,19 +53,26 @@ class Query:
     function: WindowFunction | None = None
     """The function of windows, if the query computes that instead of aggregates."""
     options: tuple[Option, ...] = ()
-    """What the query is to do beyond exact windows; none of a name stands twice."""
+    """The options beyond exact windows, such as `shed()`: at most one of each name."""
     computed: Computed = field(default_factory=Computed)
     """The expressions among the columns."""
     key_names: Mapping[str, str] = field(default_factory=dict)
-    """What keys are called in results, where that is not what they are read by."""
+    """The names of keys in results, where they differ from the names that the stages read."""
     max_ahead: int | None = None
-    """How far ahead of the clock a row may be, in microseconds; None for any time."""
+    """How far ahead of the clock a row may be, in microseconds; None for no limit."""
 
     def __repr__(self) -> str:
         return query_shown(self)
 
     def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Query:
-        """What to compute of every window: `agg(trips=A.count(), mean=A.mean("fare"))`."""
+        """Compute aggregates of every window and key.
+
+        Each aggregate is given by keyword; the keyword names its column in the results. Further calls add aggregates.
+
+        Examples
+        --------
+        >>> query.agg(trips=A.count(), mean=A.mean("fare"))
+        """
         check_named(unnamed, named)
         if self.function is not None:
             raise MuntinError("The query applies a function already; use .agg() or .apply(), in two queries for both.")
@@ -92,12 +99,22 @@ class Query:
         *,
         columns: ColumnLike | Sequence[ColumnLike] | None = None,
     ) -> Query:
-        """A function of the whole window: it gets the window's tuples, in time order, and returns rows.
+        """Apply a function to the rows of every window and key.
 
-        It gets an Arrow table, or a pandas frame if its argument is annotated as `pandas.DataFrame`, with all columns
-        of the data or those given here, under the names that Spark gives them, and returns either with the columns of
-        `schema`: a Spark schema or its string form, such as "stops long, longest double". The window and the key are
-        put in front of each row.
+        The function gets the rows of one window and key, in time order, and returns any number of rows. The results
+        have these rows, with the window and the key in front.
+
+        Parameters
+        ----------
+        function
+            Takes and returns an Arrow table or a pandas frame. It gets a pandas frame if its argument is annotated as
+            `pandas.DataFrame`, else an Arrow table.
+        schema
+            The columns that the function returns: a Spark schema, or its string form such as
+            "stops long, longest double".
+        columns
+            The columns that the function gets, under the names that Spark gives them; by default all columns of the
+            data.
         """
         if self.function is not None or self.aggregates:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
@@ -108,11 +125,13 @@ class Query:
             if name in fields.names[:position]:
                 raise MuntinError(f"schema names the column {name!r} twice; give each its own name.")
         given = tuple(self.source.types) if columns is None else column_names(columns, "columns")
-        query, chosen = self._reading(given, "apply's column")
-        for position, (column, name) in enumerate(chosen):
-            if any(column == other or name == called for other, called in chosen[:position]):
-                raise MuntinError(f"apply gets the column {name!r} twice; name it once, or tell two apart by .alias().")
-        read, names = (tuple(each) for each in zip(*chosen, strict=True)) if chosen else ((), ())
+        query, selected = self._reading(given, "apply's column")
+        for position, (column, name) in enumerate(selected):
+            if any(column == other or name == other_name for other, other_name in selected[:position]):
+                raise MuntinError(
+                    f"apply gets the column {name!r} twice; name it once, or give one another name with .alias(...)."
+                )
+        read, names = tuple(column for column, _ in selected), tuple(name for _, name in selected)
         return replace(query, function=AppliedFunction(Applied(function, fields, read, form, names)))
 
     def compress(
@@ -123,11 +142,22 @@ class Query:
         codec: Codec = "zstd",
         level: int | None = None,
     ) -> Query:
-        """How much memory the tuples of whole windows may take, at the price of time.
+        """Compress the rows that the state keeps, which saves memory and takes time.
 
-        `after` is the knob: chunks of tuples that were not updated for so much event time are compressed, the oldest
-        first; "0 seconds" compresses all of them at once and None none. Or name the `memory` that they may take in
-        all workers together, such as "2 GB", and Muntin finds out when to compress. Results are the same either way.
+        Holistic aggregates and functions of windows keep the rows themselves, in chunks. Chunks are compressed from
+        the oldest on. Give either `after` or `memory`; the results are the same either way.
+
+        Parameters
+        ----------
+        after
+            The age in event time at which a chunk is compressed: "0 seconds" compresses every chunk at once, None none.
+        memory
+            The memory that the chunks may take in all workers together, such as "2 GB". Muntin then chooses when to
+            compress.
+        codec
+            "zstd", "lz4" or "snappy".
+        level
+            The compression level, for codecs that have levels.
         """
         delay = None if isinstance(after, EllipsisType) else after
         from muntin.features.compression.policy import Compression
@@ -145,16 +175,28 @@ class Query:
         incremental: bool = True,
         seed: int = 0,
     ) -> Query:
-        """Answer a window from a sample where that is good enough, and exactly where it is not.
+        """Answer windows from a sample where its estimated error is small enough, and exactly elsewhere.
 
-        `budget` is what the sample of a window may take in a shard: a number of tuples, a size such as "1 MB", or
-        "auto". A sample is good enough if, with the given `confidence`, the answer is off by no more than `error`: for
-        quantiles that is the rank, so that an answer for 0.5 with an error of 0.1 lies between the exact quantiles for
-        0.4 and 0.6; for means and sums it is relative to the answer. The errors of a window's groups are combined to
-        their mean ("l1"), or the largest counts ("max"). Aggregates that panes answer exactly stay exact, unless
-        `incremental` is False. If all keys are known beforehand, name them in `groups`.
+        Results get a column `quality`, with the mode of each answer, its estimated error and its interval.
 
-        Results get a column `quality`.
+        Parameters
+        ----------
+        budget
+            The most that the sample of a window may take in a shard: a number of tuples, a size such as "1 MB", or
+            "auto".
+        error
+            The largest error of an answer from a sample. For quantiles it is that of the rank: an answer for 0.5 with
+            an error of 0.1 lies between the exact quantiles for 0.4 and 0.6. For means and sums it is relative.
+        confidence
+            The probability that the error is within `error`.
+        groups
+            All keys, if they are known beforehand.
+        combine
+            How the errors of the groups of a window are combined: to their mean ("l1") or to the largest ("max").
+        incremental
+            Whether aggregates that panes answer exactly stay exact.
+        seed
+            Makes the samples reproducible.
         """
         from muntin.features.sampling.policy import Approximation
 
@@ -169,14 +211,25 @@ class Query:
         seed: int = 0,
         confidence: float = 0.95,
     ) -> Query:
-        """Drop tuples before they cost anything, and answer from the rest.
+        """Drop a share of the rows before they are aggregated, and estimate the results from the rest.
 
-        `rate` is the share of the tuples that is dropped. Or name the `target_latency`, how long a batch may take:
-        while the stream outruns the machine, Muntin sheds as much as it must, and nothing when the burst is over. The
-        method "concept" counts how often every group occurs and keeps some tuples of each; "uniform" treats all tuples
-        alike. Counts and sums are scaled back to all tuples.
+        Counts and sums are scaled back to all rows. Results get a column `quality`, with intervals. Give either `rate`
+        or `target_latency`.
 
-        Results get a column `quality`, with intervals of this `confidence`.
+        Parameters
+        ----------
+        rate
+            The share of the rows to drop, such as 0.9.
+        target_latency
+            How long a batch may take. Muntin finds the rate: it sheds only while the stream is faster than the
+            machine.
+        method
+            "concept" counts how often every group occurs, and keeps rows of each; "uniform" keeps every row with the
+            same probability.
+        seed
+            Makes the choice of rows reproducible.
+        confidence
+            The confidence of the intervals.
         """
         from muntin.features.shedding.policy import Shedding
 
@@ -189,14 +242,20 @@ class Query:
         return self.use(policy)
 
     def top(self, k: int, *, by: str, descending: bool = True) -> Query:
-        """Only the k best groups of each window, of all shards together, with their rank.
+        """Return only the k best groups of each window, ranked.
 
-        Groups are compared by the aggregate that `by` names, the largest value first, or the smallest with
-        `descending=False`. NaN is larger than all numbers, as in Spark; a group without a value comes last either way.
-        Equal groups go by their keys, ascending.
+        Results get a column `rank`, from 1. NaN is larger than all numbers, as in Spark. A group whose value is null
+        comes last. Equal groups are ordered by their keys, ascending. If results have the column `quality`, its
+        `first_rank` and `last_rank` are the range of ranks that the intervals allow.
 
-        Results get a column `rank`, from 1. Where they have the column `quality`, that says between which places the
-        group may be (`first_rank` and `last_rank`), as values are known within their intervals only.
+        Parameters
+        ----------
+        k
+            The number of groups per window.
+        by
+            The name of the aggregate to compare.
+        descending
+            Whether the largest value comes first.
         """
         from muntin.features.ranking.policy import Top
 
@@ -212,25 +271,35 @@ class Query:
         keys: int | None = None,
         skewed: bool = False,
     ) -> Query:
-        """Spread windows, and not only keys, over workers, so that few keys use all cores.
+        """Spread windows over the workers, so that queries with few keys use all cores.
 
-        "keyed" workers have keys of their own, which is how a query runs without this. "active" workers have windows
-        of their own, one after the other or `batch` consecutive ones at a time; for windows that know their tuples
-        beforehand. With "agnostic" workers, complete windows are jobs that whoever is free takes; for all windows.
-        "auto" chooses, from the windows, from what is computed, and from what you know of the data: how many `keys`
-        there are, and whether they are `skewed`, so that a few have most of the tuples. `explain()` tells the choice.
+        The results are the same with every model. `explain()` shows which model is used, and why.
 
-        `workers` is how many there are, by default one per shuffle partition. Results are the same either way. They
-        come in window order from each worker; with `ordered`, the results of a batch are in one order.
+        Parameters
+        ----------
+        model
+            "keyed": each worker owns keys, as without this call. "active": each worker owns windows, for window models
+            where the row alone decides which windows it is in. "agnostic": closed windows become jobs for any free
+            worker, for all windows. "auto" chooses from the windows, the aggregates, `keys` and `skewed`.
+        workers
+            The number of workers; by default one per shuffle partition.
+        batch
+            For "active": how many consecutive windows a worker gets at a time.
+        ordered
+            Whether the results of a batch are in window order across all workers. Those of each worker always are.
+        keys
+            The number of keys in the data, if you know it.
+        skewed
+            Whether a few keys have most of the rows.
         """
         from muntin.features.workers.policy import Parallel
 
         return self.use(Parallel.of(model, workers, batch, ordered, keys, skewed))
 
     def use(self, option: Option) -> Query:
-        """Add an option of Muntin's own or of yours, in the place of one with the same name."""
+        """Add an option, one of Muntin's or your own. It replaces an option of the same name."""
         query, columns = self._reading(option.reads, f"{option.name}'s column")
-        others = tuple(each for each in self.options if each.name != option.name)
+        others = tuple(other for other in self.options if other.name != option.name)
         query = replace(query, options=(*others, option.reading([read for read, _ in columns])))
         query._check_options()
         return query
@@ -240,10 +309,14 @@ class Query:
         return next((option for option in self.options if option.name == name), None)
 
     def late(self, policy: LatePolicy) -> Query:
-        """What becomes of rows that count nowhere: "drop" (and count them), or "emit" them as results of their own.
+        """Choose what happens to rows that are too late for all of their windows.
 
-        With "emit" the result has a column `late` with the whole row; it is null for ordinary results, and a late
-        row has no window. It costs a shuffle of all rows, because only the window stage knows the watermark.
+        Parameters
+        ----------
+        policy
+            "drop" counts and drops them. "emit" also emits each as a result without a window: the column `late` has
+            the whole row, and is null in all other results. It takes a shuffle of all rows, because only the window
+            stage knows the watermark.
         """
         one_of(policy, "late policy", dict.fromkeys(get_args(LatePolicy), ""))
         if policy == "emit" and self.source.unreadable:
@@ -252,19 +325,19 @@ class Query:
         return replace(self, late_policy=policy)
 
     def to_df(self) -> DataFrame:
-        """The results, as a DataFrame: a stream of closed windows, or all windows of a table."""
+        """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows."""
         self.check_complete()
         return spark().build(self)
 
     def explain(self) -> None:
-        """Print how the query will run, and why."""
+        """Print how the query will run: panes, state per key, workers, options, and the number of results."""
         from muntin.query.explain import explanation
 
         self.check_complete()
         print(explanation(self))
 
     def resolved(self, cores: Callable[[], int]) -> Query:
-        """The query with what only a session knows: `cores` tells how many workers there are at most."""
+        """The query with options that depend on the session; `cores` returns the largest number of workers."""
         if not self.options:
             return self
         plan = self.plan([0])
@@ -272,7 +345,7 @@ class Query:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Of all columns that can be read, those of the data and those that are computed."""
+        """The types of all readable columns: those of the data, and computed ones."""
         return {**self.source.types, **self.computed.types}
 
     @property
@@ -284,7 +357,8 @@ class Query:
         """The query as its options see it."""
         read = [self.time, *self.by]
         read += [window.column for window in self.windows if isinstance(window, DeltaWindow)]
-        read += [c for bound in self.aggregates.values() for c in bound.inputs if c not in self.filters.columns]
+        inputs = [column for bound in self.aggregates.values() for column in bound.inputs]
+        read += [column for column in inputs if column not in self.filters.columns]
         read += [column for option in self.options for column in option.reads]
         types = {column: self.types[column] for column in dict.fromkeys(read)}
         types |= {name: pa.bool_() for name in self.filters.columns}
@@ -299,8 +373,8 @@ class Query:
             shards=tuple(shards),
             late_row=pa.struct(list(self.source.types.items())) if self.late_policy == "emit" else None,
             streaming=self.source.streaming,
-            # Of several inputs, as there may be behind a watermark of the input's own, only Spark's watermark knows
-            # which is the furthest behind.
+            # With several inputs, only Spark's watermark knows which one is the furthest behind. An input that has a
+            # watermark already may be a union of several.
             delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
             function=self.function,
             options=self.options,
@@ -310,38 +384,38 @@ class Query:
         return self.draft(shards).planned().plan()
 
     def _reading(self, given: Sequence[ColumnLike], what: str) -> tuple[Query, list[tuple[str, str]]]:
-        """The query with what computes these columns; of each, the name that it is read by and Spark's name for it."""
+        """The query with the expressions of these columns; for each column, its name in the stages and in Spark."""
         computed, read = self.computed, []
         for column in given:
-            found = spark().resolved(self.source, column, what)
-            computed, name = computed.add(found, self.source)
-            read.append((name, found.name))
+            resolved = spark().resolved(self.source, column, what)
+            computed, name = computed.add(resolved, self.source)
+            read.append((name, resolved.name))
         return replace(self, computed=computed), read
 
     def check_complete(self) -> None:
-        """That it computes something, and that all its options go together."""
+        """Check that the query computes something, and that its options are compatible."""
         if not self.aggregates and self.function is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
         for option in self.options:
             option.check(self.draft([0]), complete=True)
 
     def _check_options(self) -> None:
-        """That its options go together as far as it is known yet what it computes."""
+        """Check that the options are compatible with the query as far as it is built."""
         for option in self.options:
             option.check(self.draft([0]))
 
-    def _check_output_name(self, name: str, taken: Mapping[str, Bound]) -> None:
+    def _check_output_name(self, name: str, existing: Mapping[str, Bound]) -> None:
         encodable(name, "a name")
         if name in RESERVED:
-            raise MuntinError(f"{name!r} is a column that results have of their own; choose another name.")
+            raise MuntinError(f"{name!r} is a column that Muntin adds to results; choose another name.")
         if name in self.named_keys:
             raise MuntinError(f"{name!r} is a key column already; choose another name.")
-        if name in taken:
+        if name in existing:
             raise MuntinError(f"There is an aggregate {name!r} already; give each its own name.")
 
 
 def check_named(unnamed: Sequence[object], named: Mapping[str, object]) -> None:
-    """What `agg()` got: aggregates, each with the name of its column in the results."""
+    """Check the arguments of `agg()`: aggregates, each with the name of its column in the results."""
     if unnamed:
         first = unnamed[0] if isinstance(unnamed[0], Aggregate) else "A.count()"
         raise MuntinError(

@@ -38,7 +38,7 @@ def delay(delay: int | None) -> dict[str, object]:
 
 
 def aggregates(named: Mapping[str, str]) -> str:
-    return f".agg({', '.join(f'{name}={each}' for name, each in named.items())})" if named else ""
+    return f".agg({', '.join(f'{name}={aggregate}' for name, aggregate in named.items())})" if named else ""
 
 
 def policies(query: Query) -> str:
@@ -56,5 +56,5 @@ _CALLS = ("compress", "approximate", "shed", "top", "parallel")
 
 
 def _call_order(option: Option) -> int:
-    """The order in which the documentation has the calls."""
+    """The place of an option among the calls, in the order of the documentation."""
     return _CALLS.index(option.name) if option.name in _CALLS else len(_CALLS)

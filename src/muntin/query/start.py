@@ -1,4 +1,4 @@
-"""`over()`: where a query over one table or stream starts, and what is checked of its input."""
+"""`over()`: checks the input, the windows, the time column and the keys, and starts a query."""
 
 from __future__ import annotations
 
@@ -32,12 +32,30 @@ def over(
     by: ColumnLike | Sequence[ColumnLike] = (),
     max_ahead: Duration | None = None,
 ) -> Query:
-    """Start a query: windows over the `time` column of `data`, per key of `by`.
+    """Start a windowed aggregation over a stream or a table.
 
-    Columns are names, SQL expressions such as "date_trunc('hour', ts)", or Spark columns; keys are called in results
-    what Spark would call them. `watermark` is how late rows may come behind the latest one; streams need it, unless the
-    time column has a watermark already, by `withWatermark`. Tables do without. Rows that are further ahead of the clock
-    than `max_ahead` are invalid: they are counted, and do not move the watermark.
+    Columns are given as names, as SQL expressions such as "date_trunc('hour', ts)", or as Spark columns.
+
+    Parameters
+    ----------
+    data
+        The DataFrame, streaming or not.
+    windows
+        One or more windows of `muntin.windows`. They share their panes.
+    time
+        The event time: a timestamp.
+    watermark
+        How far a row may lag behind the latest one, such as "10 minutes". Streams need it, unless `withWatermark` was
+        called on the time column; tables do not.
+    by
+        The key columns: windows are computed for every key. In results they have the names that Spark gives them.
+    max_ahead
+        How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
+        watermark.
+
+    Examples
+    --------
+    >>> muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", watermark="10 minutes", by="route")
     """
     source = spark().source_of(data)
     given_keys = column_names(by, "by")
@@ -55,40 +73,40 @@ def over(
     return Query(source, windows, time_read, delay, tuple(keys), computed=computed, key_names=renamed, max_ahead=limit)
 
 
-def ahead_limit(max_ahead: Duration | None, source: Source, time: str, which: str = "data") -> int | None:
+def ahead_limit(max_ahead: Duration | None, source: Source, time: str, input_name: str = "data") -> int | None:
     """How far ahead of the clock the rows of an input may be, in microseconds."""
     if max_ahead is None:
         return None
     if time in source.watermarks:
         raise MuntinError(
-            f"max_ahead keeps rows from moving the watermark, but {which} brings its own, by withWatermark, and that "
-            "has seen them; leave withWatermark out and give watermark=, or filter the rows before withWatermark."
+            f"max_ahead keeps rows from moving the watermark, but {input_name} already has one from withWatermark, "
+            "which these rows have moved; leave withWatermark out and give watermark=, or filter the rows before it."
         )
     return microseconds_from_zero(max_ahead, "max_ahead")
 
 
 def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[Window, ...], Computed]:
-    """The windows with columns that are known, and what is to be computed for them."""
-    computed, known = Computed(), list[Window]()
+    """The windows with resolved columns, and the expressions that they need."""
+    computed, resolved_windows = Computed(), list[Window]()
     if not windows:
         raise MuntinError("windows is empty; give at least one, such as W.tumbling('5 minutes').")
     for window in windows:
         check_window(window)
         if isinstance(window, DeltaWindow):
-            found = spark().resolved(source, window.column, "delta's column")
-            if not is_number(found.kind):
+            column = spark().resolved(source, window.column, "delta's column")
+            if not is_number(column.kind):
                 raise MuntinError(
-                    f"delta's column {shown(found.read)!r} is of type {spark_name(found.kind)}, not a number; cast it "
-                    "to a double or a long."
+                    f"delta's column {shown(column.read)!r} is of type {spark_name(column.kind)}, not a number; cast "
+                    "it to a double or a long."
                 )
-            computed, read = computed.add(found, source)
+            computed, read = computed.add(column, source)
             window = replace(window, column=read)
-        known.append(window)
-    titles = [window.title for window in known]
+        resolved_windows.append(window)
+    titles = [window.title for window in resolved_windows]
     for position, title in enumerate(titles):
         if title in titles[:position]:
             raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
-    return tuple(known), computed
+    return tuple(resolved_windows), computed
 
 
 def check_window(window: object) -> None:
@@ -106,27 +124,27 @@ def check_window(window: object) -> None:
 
 
 def _resolved_time(source: Source, time: ColumnLike, computed: Computed) -> tuple[str, Computed]:
-    found = spark().resolved(source, time, "time column")
-    check_time(found.kind, shown(found.read))
-    computed, read = computed.add(found, source)
+    column = spark().resolved(source, time, "time column")
+    check_time(column.kind, shown(column.read))
+    computed, read = computed.add(column, source)
     return read, computed
 
 
 def _resolved_keys(source: Source, given: Sequence[ColumnLike], computed: Computed) -> tuple[dict[str, str], Computed]:
-    """The keys by the names that they are read by, with their names in results."""
+    """The keys: a mapping from the names in the stages to the names in results."""
     keys: dict[str, str] = {}
     for key in given:
-        found = spark().resolved(source, key, "by column")
-        check_key_type(found.kind, found.name)
-        if found.name in RESERVED:
+        column = spark().resolved(source, key, "by column")
+        check_key_type(column.kind, column.name)
+        if column.name in RESERVED:
             raise MuntinError(
-                f"by column {found.name!r} has the name of a result's own column; rename it first, or give it another "
-                "name with .alias(...)."
+                f"by column {column.name!r} has the name of a column that Muntin adds to results; rename it first, or "
+                "give it another name with .alias(...)."
             )
-        computed, read = computed.add(found, source)
+        computed, read = computed.add(column, source)
         if read in keys:
-            raise MuntinError(f"by names the column {found.name!r} twice; name it once.")
-        if found.name in keys.values():
-            raise MuntinError(f"by has two columns called {found.name!r}; give one another name with .alias(...).")
-        keys[read] = found.name
+            raise MuntinError(f"by names the column {column.name!r} twice; name it once.")
+        if column.name in keys.values():
+            raise MuntinError(f"by has two columns called {column.name!r}; give one another name with .alias(...).")
+        keys[read] = column.name
     return keys, computed

@@ -49,7 +49,7 @@ class Volume:
         return self.per_day * _SECOND / _DAY
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         rate = f"{self.per_second:,.0f} per second" if self.per_second >= 1 else f"{self.per_day:,.0f} per day"
         if self.per_day < 1:
             rate = "fewer than one per day"
@@ -115,7 +115,7 @@ def state_warnings(operator: TimeOperator, delay: int, *, keyed: bool, keeps_row
     if size > (STATE_PER_KEY if keyed else STATE_OF_ONE_GROUP):
         group = "a key with rows in every pane" if keyed else "the one group, with rows in every pane,"
         thousand = f" and a thousand such keys {describe_size(1000 * size)}" if keyed else ""
-        rows = " The rows that whole windows need come on top: .compress() makes them smaller." if keeps_rows else ""
+        rows = " The rows that the query keeps come on top: .compress() makes them smaller." if keeps_rows else ""
         warnings.append(
             f"Warning: {group} keeps about {describe_size(size)} of state ({panes:,} panes),{thousand}. Choose a "
             "coarser slide, shorter windows or a shorter watermark for fewer panes, and fewer aggregates for smaller "

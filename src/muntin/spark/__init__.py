@@ -1,1 +1,1 @@
-"""The adapter to Spark, and the only place that imports pyspark. It makes public DataFrame calls only."""
+"""The adapter to Spark, the only package that imports pyspark. It uses public DataFrame calls only."""

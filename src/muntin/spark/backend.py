@@ -1,4 +1,4 @@
-"""What queries and joins ask of Spark: the functions that `muntin.query.backend` and `muntin.joins.backend` name."""
+"""The functions of Spark that queries and joins need: see `muntin.query.backend` and `muntin.joins.backend`."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ source_of = Source.of
 
 
 def most_workers(frame: DataFrame) -> int:
-    """How many workers the session of a DataFrame has at most."""
+    """The largest number of workers in the session of a DataFrame."""
     return session.most_workers(frame.sparkSession)

@@ -29,7 +29,7 @@ from muntin.spark.worker_check import check_workers
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
-    """The results of a query; `finish`, if it is given, makes others of those of a shard before they leave it."""
+    """The results of a query; `finish` turns those of a shard into others before they leave it."""
     results = _built(query, finish)
     if not query.key_names:
         return results
@@ -37,7 +37,7 @@ def build(query: Query, finish: Finish | None = None) -> DataFrame:
 
 
 def _built(query: Query, finish: Finish | None) -> DataFrame:
-    """The results, with keys under the names that the stages know."""
+    """The results, with keys under their names in the stages."""
     spark = query.source.frame.sparkSession
     if query.source.streaming:
         session.check_configured(spark)
@@ -46,19 +46,19 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
     query = query.resolved(partial(session.most_workers, spark))
-    of_session = session.partitions(spark)
-    asked = [each.partitions(query.source.streaming, of_session) for each in query.options]
-    partitions, shards = next((each for each in asked if each is not None), (of_session, of_session))
+    default = session.partitions(spark)
+    requested = [option.partitions(query.source.streaming, default) for option in query.options]
+    partitions, shards = next((numbers for numbers in requested if numbers is not None), (default, default))
     plan = query.plan(shard_ids(partitions, shards))
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
-    # Each input has its own pane stage and its own watermark: a union of the rows would have one, and the input that
-    # is behind would be late. Spark's watermark is then that of the input that is the furthest behind.
+    # Each input has its own pane stage and its own watermark. A union of the rows would have a single one, and the rows
+    # of the slower input would be late. Spark's watermark is then that of the slowest input.
     first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
-    each_packed = [_packed(query, plan, each, identity) for each in (first, *query.source.beside)]
-    packed_rows = reduce(lambda first, second: first.union(second), each_packed)
-    if any(each is not None for each in asked) and not query.source.streaming:
-        # Spark would join small partitions of a table to one task. How small they are says nothing of the work.
+    packed_inputs = [_packed(query, plan, source, identity) for source in (first, *query.source.beside)]
+    packed_rows = reduce(lambda first, second: first.union(second), packed_inputs)
+    if any(numbers is not None for numbers in requested) and not query.source.streaming:
+        # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
     staged_rows = staged_type(plan.metrics)
@@ -76,36 +76,38 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
 
 
 def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The steps from the packed results of shards to a plain DataFrame."""
-    jobs = [step for step in plan.steps if isinstance(step, Spread)]
+    """The steps from the packed results of the shards to a plain DataFrame."""
+    spreads = [step for step in plan.steps if isinstance(step, Spread)]
     collects = [step for step in plan.steps if isinstance(step, Collect)]
-    results = spread(results, jobs[0].tasks) if jobs else results.select("payload")
-    of_jobs = computed(plan, identity)
+    results = spread(results, spreads[0].tasks) if spreads else results.select("payload")
+    compute = computed(plan, identity)
     if not collects:
-        return results.mapInArrow(of_jobs if jobs else unpacked, result_type(plan, schema))
-    # All shards close the same windows in the same batch, so their results need only meet, and no state is needed.
-    together = (results.mapInArrow(packed(of_jobs), PAYLOAD) if jobs else results).repartition(1)
-    return together.mapInArrow(collected(collects), result_type(plan, collects[-1].schema))
+        return results.mapInArrow(compute if spreads else unpacked, result_type(plan, schema))
+    # All shards close the same windows in the same batch, so collecting their results needs no state.
+    collected_rows = (results.mapInArrow(packed(compute), PAYLOAD) if spreads else results).repartition(1)
+    return collected_rows.mapInArrow(collected(collects), result_type(plan, collects[-1].schema))
 
 
-def _packed(query: Query, plan: Plan, of: Beside, identity: str) -> DataFrame:
-    packed_rows = map_in_arrow(_input(query, plan, of.frame), packed_panes(plan, identity), PACKED)
-    if not query.source.streaming or of.own_watermark:
+def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFrame:
+    packed_rows = map_in_arrow(_input(query, plan, source.frame), packed_panes(plan, identity), PACKED)
+    if not query.source.streaming or source.own_watermark:
         return packed_rows
-    # The watermark follows the latest time of each task: a few rows to look at, instead of every row of the
-    # stream. Without the column, Spark does not judge the packed rows themselves by it.
-    return packed_rows.withWatermark("latest_time", f"{of.delay} microseconds")
+    # The watermark follows the latest time of each task, which is a few rows instead of all rows of the stream. The
+    # column is dropped afterwards, so that Spark does not drop packed rows as late.
+    return packed_rows.withWatermark("latest_time", f"{source.delay} microseconds")
 
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     """Only the columns that the stages read, with expressions and filters computed by Spark."""
-    names = list(frame.columns) if plan.late_row is not None else [n for n in plan.types if n in query.source.types]
+    names = [name for name in plan.types if name in query.source.types]
+    if plan.late_row is not None:
+        names = list(frame.columns)
     columns = [quoted(frame, name) for name in names]
-    computed = {name: each for name, each in query.computed.columns.items() if name in plan.types}
+    computed = {name: column for name, column in query.computed.columns.items() if name in plan.types}
     computed |= query.filters.columns
     if query.max_ahead is not None:
-        # In a stream, Spark's clock is the time of the batch, which the checkpoint knows: a replayed batch gets the
-        # same rows.
+        # In a stream, Spark's clock is the time of the batch, which is in the checkpoint: a replayed batch has the same
+        # rows.
         clock = F.localtimestamp() if plan.types[query.time].tz is None else F.current_timestamp()
         time = computed[query.time] if query.time in computed else quoted(frame, query.time)
         computed[AHEAD] = time > clock + F.lit(timedelta(microseconds=query.max_ahead))

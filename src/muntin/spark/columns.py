@@ -1,8 +1,8 @@
-"""What a user gives for a column, found in the data: its names, its type, and the expression that computes it.
+"""Resolves the columns that users give: their names, their types, and the expressions that compute them.
 
-A string is the name of a column, exactly; else by the session's rule for case; else a nested field, as in Spark's
-`groupBy("ev.at")`; else a SQL expression. What Spark calls it is its name in results. Everything is asked of Spark by
-the schemas of plans that never run.
+A string is the exact name of a column; else its name by the session's rule for case; else a nested field, as in Spark's
+`groupBy("ev.at")`; else a SQL expression. The name in results is Spark's. Everything is resolved by Spark, from the
+schemas of plans that never run.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Resolved:
     name: str
-    """In results, as Spark would call it."""
+    """The name in results, which is Spark's name for it."""
     read: str
-    """The name that the stages read it by: that of a column of the data, or of one that Spark computes for it."""
+    """The name that the stages read: that of a column of the data, or of an expression that Spark computes."""
     kind: pa.DataType
     computed: Column | None = None
-    """What computes it; None for a column of the data."""
+    """The expression; None for a column of the data."""
 
 
 def resolved(source: Source, given: object, what: str, whose: str = "the data") -> Resolved:
-    """`what` tells what it is for, and `whose` what it is looked for in, for errors."""
-    asked = _Asked(source, given.column if isinstance(given, Opaque) else given, what, whose)
-    if isinstance(asked.given, str):
-        encodable(asked.given, what)
-        return asked.by_name(asked.given) or asked.by_text(asked.given)
-    if isinstance(asked.given, Column):
-        return asked.by_column(asked.given)
+    """Resolve a column; `what` is its purpose and `whose` the data, for errors."""
+    lookup = _Lookup(source, given.column if isinstance(given, Opaque) else given, what, whose)
+    if isinstance(lookup.given, str):
+        encodable(lookup.given, what)
+        return lookup.by_name(lookup.given) or lookup.by_text(lookup.given)
+    if isinstance(lookup.given, Column):
+        return lookup.by_column(lookup.given)
     raise MuntinError(f"{what} must be the name of a column, a SQL expression or a Spark column, got {given!r}.")
 
 
@@ -57,7 +57,7 @@ def case_sensitive(frame: DataFrame) -> bool:
 
 
 def quoted(frame: DataFrame, name: str) -> Column:
-    """A column of the data by its name, whatever is in it."""
+    """A column of the data by its name, which may have any characters."""
     return frame["`" + name.replace("`", "``") + "`"]
 
 
@@ -65,7 +65,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 def map_in_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schema: StructType) -> DataFrame:
-    """`mapInArrow` over columns of any name: PySpark itself does not find one with a dot or a backtick in it."""
+    """`mapInArrow` over columns of any name: PySpark does not find names with a dot or a backtick."""
     names = frame.columns
     if not any("." in name or "`" in name for name in names):
         return frame.mapInArrow(function, schema)
@@ -77,36 +77,36 @@ def map_in_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schem
 
 
 def same(frame: DataFrame, first: Column, second: Column) -> bool:
-    """Whether Spark computes the same for both."""
+    """Whether Spark computes the same values for both."""
     return first is second or frame.select(first).sameSemantics(frame.select(second))
 
 
 def short_reason(error: PySparkException) -> str:
-    """What Spark says in one sentence, without what a user of Muntin cannot know: plans, codes, places in the text."""
+    """Spark's error in one sentence, without plans, codes and positions."""
     line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     line = re.sub(r"^\[[\w.]+\] ", "", line)
     return re.sub(r"[.;]?\s*(SQLSTATE: .*)?$", "", line) + "."
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Lookup:
     source: Source
     given: object
     what: str
     whose: str
 
     def by_name(self, name: str) -> Resolved | None:
-        """A column of the data, which is called what the user called it, as in Spark."""
-        found = self._column_named(name)
-        if found is None:
+        """A column of the data. Its name in results is spelled as the user spelled it, as in Spark."""
+        column = self._column_named(name)
+        if column is None:
             return None
-        if found in self.source.unreadable:
-            self._refuse(f"cannot be used: {self.source.unreadable[found]}. Cast or rename it first.")
-        return Resolved(name, found, self.source.types[found])
+        if column in self.source.unreadable:
+            self._refuse(f"cannot be used: {self.source.unreadable[column]}. Cast or rename it first.")
+        return Resolved(name, column, self.source.types[column])
 
     def by_text(self, text: str) -> Resolved:
         if "." in text or "`" in text:
-            try:  # a nested field by the rules for names, where `ev.temp-c` is a field and not a difference
+            try:  # a nested field: as a name, `ev.temp-c` is a field and not a difference
                 with quietly():
                     return self._analysed(F.col(text), text)
             except PySparkException:
@@ -121,7 +121,7 @@ class _Asked:
             with quietly():
                 return self._analysed(F.expr(given) if isinstance(given, str) else given, text)
         except PySparkException as error:
-            self._tell(error)
+            self._refuse_with_reason(error)
 
     def _analysed(self, column: Column, text: str | None) -> Resolved:
         frame = self.source.frame
@@ -129,36 +129,36 @@ class _Asked:
         if len(schema) != 1:
             self._refuse(f"is {len(schema)} columns; name one of them: {', '.join(map(repr, schema.names))}.")
         name, kind = schema[0].name, schema[0].dataType
-        # An aggregate takes what has one value for a row that is the same each time: nothing else will do here, and it
-        # tells the whole expression, where the name of a column may leave out casts.
-        described = frame.agg(F.collect_list(column)).schema[0].name
-        sql = described.removeprefix("collect_list(").removesuffix(")")
-        own = self._column_named(name) if sql == name else None
-        if own is not None and own in self.source.types and same(frame, column, quoted(frame, own)):
-            return Resolved(name, own, self.source.types[own])
+        # Spark allows only deterministic expressions with one value per row in an aggregate, which is what is needed
+        # here. The aggregate's name has the whole expression; that of the column may leave out casts.
+        aggregate_name = frame.agg(F.collect_list(column)).schema[0].name
+        sql = aggregate_name.removeprefix("collect_list(").removesuffix(")")
+        existing = self._column_named(name) if sql == name else None
+        if existing is not None and existing in self.source.types and same(frame, column, quoted(frame, existing)):
+            return Resolved(name, existing, self.source.types[existing])
         arrow = to_arrow(kind)
         if arrow is None:
             self._refuse(f"cannot be used: {kind.simpleString()}. Cast it first.")
         return Resolved(name, computed_name(sql if text is None else text), arrow, column)
 
     def _column_named(self, name: str) -> str | None:
-        """The data's own spelling of a name."""
+        """The column of this name, as the data spell it."""
         known = [*self.source.types, *self.source.unreadable]
         if name in known:
             return name
-        alike = [each for each in known if each.lower() == name.lower()]
+        alike = [column for column in known if column.lower() == name.lower()]
         return alike[0] if alike and not case_sensitive(self.source.frame) else None
 
-    def _tell(self, error: PySparkException) -> NoReturn:
+    def _refuse_with_reason(self, error: PySparkException) -> NoReturn:
         condition, known = error.getCondition() or "", self.source.types
         if condition.startswith("UNRESOLVED_COLUMN"):
             name = (error.getMessageParameters() or {}).get("objectName", "").strip("`").replace("`.`", ".")
             if isinstance(self.given, str) and name == self.given:
                 self._refuse(f"is not in {self.whose}. {suggest(name, known)}", error)
             self._refuse(f"needs a column {name!r}, which is not in {self.whose}. {suggest(name, known)}", error)
-        reason = next((told for found, told in _REFUSED.items() if condition.startswith(found)), None)
+        reason = next((reason for prefix, reason in _REFUSED.items() if condition.startswith(prefix)), None)
         if reason is None and "window function" in str(error):
-            reason = "looks at other rows; compute it before, and give its column."
+            reason = "is a window function over other rows; compute it first, and give its column."
         self._refuse(reason or f"is not a column or an expression over {self.whose}: {short_reason(error)}", error)
 
     def _refuse(self, why: str, error: Exception | None = None) -> NoReturn:
@@ -167,17 +167,17 @@ class _Asked:
 
 _REFUSED = {
     "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION": (
-        "is another value each time that it is computed, and so would a replayed batch be; write it to a table or a "
+        "has another value each time it is computed, so that a replayed batch would differ; write it to a table or a "
         "topic first, and give its column."
     ),
-    "NESTED_AGGREGATE_FUNCTION": "is an aggregate of many rows already; give what it is of, a value of each row.",
-    "UNSUPPORTED_GENERATOR": "makes several rows of one; make them before, with data.select(...), and give the column.",
+    "NESTED_AGGREGATE_FUNCTION": "is an aggregate of many rows already; give the value of each row that it aggregates.",
+    "UNSUPPORTED_GENERATOR": "makes several rows of one; make them first, with data.select(...), and give the column.",
 }
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Spark logs every expression that it cannot compute, with a stack trace; here it has only been asked whether."""
+    """Mute the logs in which Spark reports, with a stack trace, every expression that it cannot resolve."""
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -14,22 +14,28 @@ from muntin.spark.roles import columns_with
 
 
 def drift(result: DataFrame, *, by: str | Sequence[str] | None = None, count: str | None = None) -> DataFrame:
-    """How much the groups of each window differ from those of the window before it.
+    """Compute how much the groups of each window differ from those of the window before it.
 
-    `result` is the result of a query over a table, or what a stream has written, read back. Per window that has a
-    neighbour before it: `window` (the later of the two), `window_name` if results have it, `overlap`, which is the
-    share of the groups of either window that both have, and `distance`, which is how far the frequencies of the groups
-    are apart (Bray and Curtis), from 0 to 1. Windows without any result are compared with nothing.
+    Returns a row for every window that follows directly on another with results. Its columns are `window`,
+    `window_name` if the results have it, `overlap` (the share of the groups of either window that are in both) and
+    `distance` (how far the frequencies of the groups are apart, from 0 to 1, after Bray and Curtis).
 
-    A group's frequency is the query's `A.count()`, else the size that `quality` tells, else 1. Muntin marks the keys
-    and the count in the metadata of the columns. Where those are lost, `by` names the keys and `count` the frequency.
+    Parameters
+    ----------
+    result
+        The result of a query over a table, or the written results of a stream, read back.
+    by
+        The key columns; by default those that are marked in the metadata of the columns.
+    count
+        The column with the frequency of a group; by default the query's `A.count()`, else the size in `quality`,
+        else 1.
     """
     if not isinstance(result, DataFrame):
         raise MuntinError(f"result must be the DataFrame of a query's results, got {type(result).__name__}.")
     if result.isStreaming:
         raise MuntinError(
-            "result is a stream, and drift() compares windows that are there; read back what the stream has written, "
-            "or ask muntin.progress(query) for the overlap and the distance of its last windows."
+            "result is a stream, and drift() needs complete results; read back what the stream has written, or "
+            "get the overlap and the distance of the last windows from muntin.progress(query)."
         )
     for name in ("window", "window_id"):
         if name not in result.columns:
@@ -45,7 +51,7 @@ def drift(result: DataFrame, *, by: str | Sequence[str] | None = None, count: st
         _frequency(result, count).alias("rows"),
     )
     nothing = F.lit(None).cast(rows.schema["window"].dataType)
-    # A window is the later one of the pair that it closes, and the earlier one of the next.
+    # Every window is in two pairs: as the later one with the window before it, as the earlier one with the next.
     later = _part(F.col("window"), F.col("window_id"), F.col("rows"), F.lit(0.0))
     earlier = _part(nothing, F.col("window_id") + 1, F.lit(0.0), F.col("rows"))
     return _compared(rows.select(*models, *groups, F.inline(F.array(later, earlier))), models, groups)
@@ -56,9 +62,9 @@ def _part(window: Column, pair: Column, later: Column, earlier: Column) -> Colum
 
 
 def _compared(pairs: DataFrame, models: list[str], groups: list[str]) -> DataFrame:
-    """Rows of a group in a pair, once as the later and once as the earlier, to the figures of each pair."""
+    """Overlap and distance of each pair, from rows per group as the later and as the earlier window."""
     is_later = F.col("window").isNotNull()
-    each = pairs.groupBy("pair", *models, *groups).agg(
+    by_group = pairs.groupBy("pair", *models, *groups).agg(
         F.max("window").alias("window"),
         F.max(is_later).alias("is_later"),
         F.max(~is_later).alias("is_earlier"),
@@ -67,25 +73,25 @@ def _compared(pairs: DataFrame, models: list[str], groups: list[str]) -> DataFra
     )
     both = (F.col("is_later") & F.col("is_earlier")).cast("long")
     apart, total = F.sum(F.abs(F.col("later") - F.col("earlier"))), F.sum(F.col("later") + F.col("earlier"))
-    found = each.groupBy("pair", *models).agg(
+    compared = by_group.groupBy("pair", *models).agg(
         F.max("window").alias("window"),
         F.max("is_later").alias("is_later"),
         F.max("is_earlier").alias("is_earlier"),
         (F.sum(both) / F.count(F.lit(1))).alias("overlap"),
         F.when(total > 0, apart / total).otherwise(0.0).alias("distance"),
     )
-    return found.where("is_later AND is_earlier").select("window", *models, "overlap", "distance")
+    return compared.where("is_later AND is_earlier").select("window", *models, "overlap", "distance")
 
 
 def _keys(result: DataFrame, by: Any) -> list[str]:
     if by is None:
-        found = columns_with(result, "key")
-        if not found:
+        marked = columns_with(result, "key")
+        if not marked:
             raise MuntinError(
-                "result does not say which of its columns are keys: the query had none, its windows are not over time, "
-                "or the marks were lost on the way; name the keys with by=."
+                "result does not mark its key columns: the query has no keys, its windows are not over time, or the "
+                "metadata of the columns was lost; name the keys with by=."
             )
-        return found
+        return marked
     keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
     if not keys:
         raise MuntinError("by is empty; name the columns of result that are keys.")
@@ -101,9 +107,9 @@ def _frequency(result: DataFrame, count: Any) -> Column:
         if not isinstance(kind, T.NumericType):
             raise MuntinError(f"count column {count!r} is of type {kind.simpleString()}, not a number; name another.")
         return _number(_column(count))
-    counted = columns_with(result, "count")
-    if counted:
-        return _number(_column(counted[0]))
+    marked = columns_with(result, "count")
+    if marked:
+        return _number(_column(marked[0]))
     quality = result.schema["quality"].dataType if "quality" in result.columns else None
     if isinstance(quality, T.StructType) and "size" in quality.names:
         return _number(F.col("quality.size"))

@@ -1,4 +1,4 @@
-"""A join on Spark: both sides as frames of the same columns, conditions, and what is made of pairs."""
+"""A join on Spark: the union of both sides, the conditions, and the aggregates of pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.errors import MuntinError
-from muntin.joins.names import MARKS, SIDES, TIME
+from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.sides import Condition, Side
 from muntin.query.backend import Resolved as AnyColumn
 from muntin.spark.build import build
@@ -31,42 +31,42 @@ def build_join(join: Join, prepared: Prepared) -> DataFrame:
     over_pairs = prepared.over_pairs
     if over_pairs is None or not prepared.conditions:
         return _with_late(join, build(prepared.query, over_pairs))
-    # The pairs of a shard stay in one task, in their order: conditions are computed on the way.
+    # The pairs of a shard stay in one task, in their order, so conditions can be computed before the aggregates.
     pairs = build(prepared.query)
     conditions = [_condition(where).alias(name) for name, where in prepared.conditions.items()]
     read = [name for name in over_pairs.read if name not in prepared.conditions]
     read += ["late"] * (over_pairs.late_row is not None)
-    chosen = pairs.select(*(quoted(pairs, name) for name in read), *conditions)
-    return _with_late(join, map_in_arrow(chosen, over_pairs.run, schema_to_spark(over_pairs.schema)))
+    pairs = pairs.select(*(quoted(pairs, name) for name in read), *conditions)
+    return _with_late(join, map_in_arrow(pairs, over_pairs.run, schema_to_spark(over_pairs.schema)))
 
 
 def union_source(left: Side, right: Side, on: Sequence[str], conditions: Mapping[str, Condition]) -> Source:
-    """Both sides with the columns of both: one is the input of the query, the other stands beside it."""
+    """Both sides with the columns of both: the left one is the input of the query, the right one the further input."""
     types = {key: left.keys[key].kind for key in on} | {TIME: left.time.kind}
-    types |= dict.fromkeys(MARKS.values(), pa.bool_()) | left.types | right.types
+    types |= dict.fromkeys(SIDE_FLAGS.values(), pa.bool_()) | left.types | right.types
     types |= dict.fromkeys(conditions, pa.bool_())
     first, second = (_frame(side, on, types, conditions) for side in (left, right))
     unreadable = left.unreadable | right.unreadable
-    own = [side.source.watermarks.get(side.time.read) for side in (left, right)]
-    beside = Beside(second, right.delay, own[1] is not None)
-    watermarks = {} if own[0] is None else {TIME: own[0]}
+    left_delay, right_delay = (side.source.watermarks.get(side.time.read) for side in (left, right))
+    beside = Beside(second, right.delay, right_delay is not None)
+    watermarks = {} if left_delay is None else {TIME: left_delay}
     return Source(first, types, unreadable, left.source.streaming, (beside,), watermarks)
 
 
 def named(side: Side, on: Sequence[str]) -> DataFrame:
-    """A side's rows under the names of the joined rows, and their time. A key that is null is equal to nothing."""
+    """A side's rows under the names of the joined rows, and their time, without null keys, which match nothing."""
     frame = side.source.frame
     ambiguous = {name for name in frame.columns if frame.columns.count(name) > 1}
-    # A column that keeps its name stays the same to Spark, so that conditions such as `left["fare"] > 10` find it.
+    # A column that keeps its name is not aliased, so that conditions such as `left["fare"] > 10` still resolve.
     columns = [_read(frame, side.keys[key], key) for key in on] + [
-        quoted(frame, own) if own == joined else quoted(frame, own).alias(joined)
-        for joined, own in side.names.items()
-        if own not in ambiguous
+        quoted(frame, name) if name == joined else quoted(frame, name).alias(joined)
+        for joined, name in side.names.items()
+        if name not in ambiguous
     ]
-    known = frame.select(*columns, _read(frame, side.time, TIME))
+    rows = frame.select(*columns, _read(frame, side.time, TIME))
     for key in on:
-        known = known.where(quoted(known, key).isNotNull())
-    return known
+        rows = rows.where(quoted(rows, key).isNotNull())
+    return rows
 
 
 def _frame(
@@ -74,16 +74,16 @@ def _frame(
 ) -> DataFrame:
     """A side's rows with the columns of both; those of the other side are null."""
     frame = named(side, on)
-    own = {*on, TIME, *side.types}
+    own_names = {*on, TIME, *side.types}
     columns = []
     for name, kind in types.items():
-        if name in own:
+        if name in own_names:
             column = quoted(frame, name)
-        elif name in MARKS.values():
-            column = F.lit(name == MARKS[side.which])
+        elif name in SIDE_FLAGS.values():
+            column = F.lit(name == SIDE_FLAGS[side.which])
         elif name in conditions:
-            of = conditions[name]
-            column = _condition(of.where) if of.side == side.which else F.lit(False)
+            condition = conditions[name]
+            column = _condition(condition.where) if condition.side == side.which else F.lit(False)
         else:
             column = F.lit(None).cast(to_spark(kind))
         columns.append(column.alias(name))
@@ -91,7 +91,7 @@ def _frame(
 
 
 def both_sides(join: Join) -> Source:
-    """Joined rows, of which there are none: for Spark to tell what can be said of them."""
+    """An empty frame of joined rows, for Spark to resolve columns and conditions."""
     spark = join.left.source.frame.sparkSession
     fields = [T.StructField(name, to_spark(kind)) for name, kind in join.types.items()]
     unreadable = join.left.unreadable | join.right.unreadable
@@ -99,14 +99,14 @@ def both_sides(join: Join) -> Source:
 
 
 def read_by(where: Any, join: Join) -> list[str]:
-    """The columns of joined rows that a condition cannot do without."""
+    """The columns of joined rows that a condition needs."""
     frame = both_sides(join).frame
     others = {name: [quoted(frame, other) for other in join.types if other != name] for name in join.types}
     return [name for name, columns in others.items() if not is_condition(where, frame.select(*columns))]
 
 
 def is_condition(where: Any, frame: DataFrame) -> bool:
-    """Whether Spark can compute it of these rows."""
+    """Whether Spark can compute the condition on these rows."""
     try:
         with quietly():
             Source(frame, {}, {}, False).filter(where)
@@ -116,15 +116,16 @@ def is_condition(where: Any, frame: DataFrame) -> bool:
 
 
 def _with_late(join: Join, frame: DataFrame) -> DataFrame:
-    """Late rows with the columns that they came with, in the field of their side."""
+    """Late rows with their original columns, in the field of their side."""
     if "late" not in frame.columns:
         return frame
     late = F.col("late")
     parts = []
-    for which, side in zip(SIDES, join.sides, strict=True):
-        joined = {key.read: name for name, key in side.keys.items()} | {own: name for name, own in side.names.items()}
+    for side in join.sides:
+        joined = {key.read: name for name, key in side.keys.items()}
+        joined |= {name: joined_name for joined_name, name in side.names.items()}
         row = [late.getField(joined.get(name, name)).alias(name) for name in side.source.frame.columns]
-        parts.append(F.when(late.getField(MARKS[which]), F.struct(*row)).alias(which))
+        parts.append(F.when(late.getField(SIDE_FLAGS[side.which]), F.struct(*row)).alias(side.which))
     return frame.withColumn("late", F.when(late.isNotNull(), F.struct(*parts)))
 
 
@@ -133,6 +134,6 @@ def _condition(where: Any) -> Column:
 
 
 def _read(frame: DataFrame, column: AnyColumn, name: str) -> Column:
-    """A column of a side, under the name that it has in the joined rows."""
-    found = quoted(frame, column.read) if column.computed is None else column.computed
-    return found if column.read == name else found.alias(name)
+    """A column of a side, under its name in the joined rows."""
+    expression = quoted(frame, column.read) if column.computed is None else column.computed
+    return expression if column.read == name else expression.alias(name)

@@ -1,4 +1,4 @@
-"""What streams keep on the hosts where they run: where that is, whose it is, and when it goes."""
+"""Local files of streams: their folder, their owner, and when they are removed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from muntin.spark.host.folder import SETTING, HostFolder, note_stream
 from muntin.spark.host.sweep import Streams
 
 _STREAM = "sql.streaming.queryId"
-"""What Spark tells every task of a stream: the id that `StreamingQuery.id` has."""
+"""The local property with the id of the stream, `StreamingQuery.id`, in every task."""
 
 _owners: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def host_folder(spark: SparkSession, identity: str) -> HostFolder:
-    """Where the session wants the files of a stream. They go with the driver, or when the session's next one runs."""
-    # Each session has streams of its own, so it can only tell which of these have ended.
+    """The folder of a stream. Its files are removed when the driver ends, or when the session's next stream runs."""
+    # A session only knows its own streams, and which of them have ended.
     owner = _owners.setdefault(spark, uuid.uuid4().hex)
     running = frozenset(str(stream.id) for stream in spark.streams.active)
     host = HostFolder.checked(spark.conf.get(SETTING, None), Streams(owner, running, time.time()))
@@ -32,7 +32,7 @@ def host_folder(spark: SparkSession, identity: str) -> HostFolder:
 
 
 def note_this_stream(plan: Plan, identity: str) -> None:
-    """In a task: say which stream this is."""
+    """Record the stream that this task belongs to."""
     context = TaskContext.get()
     stream = None if context is None else context.getLocalProperty(_STREAM)
     if stream is not None and isinstance(plan.host, HostFolder):

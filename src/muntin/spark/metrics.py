@@ -1,4 +1,4 @@
-"""Metrics: one row per shard and batch, folded into the query's progress by `observe()`."""
+"""Metrics: one row per shard and batch, aggregated into the query's progress by `observe()`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.sizes import describe_size
 
 OBSERVATION = "muntin"
 RECENT = 10
-"""So many batches with rows are looked at for late ones."""
+"""The number of batches with rows that the warning about late rows looks at."""
 
 
 _REPORTED: dict[str, Metric] = {}
@@ -26,7 +26,7 @@ _REPORTED: dict[str, Metric] = {}
 
 
 def all_metrics() -> tuple[Metric, ...]:
-    """Everything that any query may report."""
+    """The metrics of all features."""
     from muntin.features.declared import METRICS
 
     declared = (*ENGINE_METRICS, *METRICS, *_REPORTED.values())
@@ -34,7 +34,7 @@ def all_metrics() -> tuple[Metric, ...]:
 
 
 def _meanings() -> dict[str, str]:
-    """What every number of a `Progress` means."""
+    """The meaning of every number of a `Progress`."""
     meanings = {metric.name: metric.meaning for metric in all_metrics()}
     return meanings | {
         f"batch_{metric.name}": f"The same for the last batch alone. {metric.meaning}"
@@ -44,17 +44,17 @@ def _meanings() -> dict[str, str]:
 
 
 def _aliases() -> dict[str, str]:
-    """The names that metrics had in the version before, and their names now."""
+    """The names that metrics had in the previous version, with their names now."""
     renamed = {metric.alias: metric.name for metric in all_metrics() if metric.alias}
     return renamed | {f"batch_{old}": f"batch_{new}" for old, new in renamed.items()}
 
 
 class Progress:
-    """What a streaming query has done since it first started, and how it stands after its last batch.
+    """The metrics of a streaming query after its last batch.
 
     Every metric is an attribute: counters since the query first started (`rows`), the same for the last batch alone
-    (`batch_rows`), and sizes as they stand (`state_bytes`). `Progress.meanings()` lists all of them. A metric that the
-    query does not report is 0.
+    (`batch_rows`), and current sizes (`state_bytes`). `Progress.meanings()` lists all of them. A metric that the query
+    does not report is 0.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Progress:
             raise TypeError(f"Progress has no metric {sorted(unknown)[0]!r}.")
         self.batch_id = batch_id
         self.batch_seconds = batch_seconds
-        """How long the batch took: the latency of its results, once the watermark has passed their windows."""
+        """How long the batch took: the latency of results after the watermark has passed the end of their window."""
         self.rows_per_s = rows_per_s
-        """Throughput: the input rows of the batch by its time."""
+        """Throughput: the input rows of the batch per second of its duration."""
         self.warning = warning
-        """What is likely wrong with the query, and what to do: most rows of the recent batches came too late."""
+        """A likely mistake and its remedy, if most rows of the recent batches came too late; else None."""
         self._metrics = metrics
 
     @staticmethod
     def meanings() -> Mapping[str, str]:
-        """Every metric by its name, and what it means."""
+        """Every metric by its name, with its meaning."""
         return _meanings()
 
     def __getattr__(self, name: str) -> int:
@@ -102,15 +102,20 @@ class Progress:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """The figures that matter, on one line; all others are attributes."""
+        """The main figures on one line; all others are attributes."""
         if self.batch_id < 0:
             return "Progress(no batch yet)"
-        noted = (("late_rows", "late"), ("invalid_rows", "invalid"), ("outside_rows", "outside"), ("shed_rows", "shed"))
+        shown_if_any = (
+            ("late_rows", "late"),
+            ("invalid_rows", "invalid"),
+            ("outside_rows", "outside"),
+            ("shed_rows", "shed"),
+        )
         parts = [
             f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
             f"{self.batch_results:,} results",
             f"in all: {self.rows:,} rows"
-            + "".join(f", {getattr(self, name):,} {what}" for name, what in noted if getattr(self, name))
+            + "".join(f", {getattr(self, name):,} {what}" for name, what in shown_if_any if getattr(self, name))
             + f", {self.results:,} results",
             f"state: {describe_size(self.state_bytes)}",
             *([] if self.warning is None else [f"warning: {self.warning}"]),
@@ -119,30 +124,28 @@ class Progress:
 
     @property
     def overlap(self) -> float | None:
-        """Concept overlap: the share of the groups of two neighbouring windows that both have; None if none were
-        compared.
-        """
+        """Concept overlap: the share of the groups of two neighbouring windows that are in both; None without any."""
         return self.drift_common / self.drift_union if self.drift_union else None
 
     @property
     def distance(self) -> float | None:
-        """Concept distance, from 0 to 1: how far the frequencies of their groups are apart."""
+        """Concept distance: how far the frequencies of their groups are apart, from 0 to 1; None without any."""
         return self.drift_apart / self.drift_total if self.drift_total else None
 
     @property
     def rate(self) -> float:
-        """The share of rows that the last batch was to shed."""
+        """The shedding rate of the last batch, from 0 to 1."""
         return self.shed_rate / 1e6
 
     @property
     def estimated_error(self) -> float | None:
-        """The mean of the estimated errors of the windows of the last batch; None if any of them is unknown."""
-        known = self.windows_with_error
-        return self.error_millionths / 1e6 / known if known and not self.windows_without_error else None
+        """The mean of the estimated errors of the windows of the last batch; None if one of them is unknown."""
+        count = self.windows_with_error
+        return self.error_millionths / 1e6 / count if count and not self.windows_without_error else None
 
     @property
     def windows_without_error(self) -> int:
-        """Windows of the last batch of which rows were shed, and of which nobody can tell the error."""
+        """The number of windows of the last batch with shed rows and an unknown error."""
         return self.batch_approximate_windows - self.windows_with_error
 
     @property
@@ -156,58 +159,65 @@ def metric_fields(declared: Iterable[Metric]) -> list[T.StructField]:
 
 
 def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFrame:
-    """Streams report as `muntin`. Tables add the query's own id: Spark wants one name of each in a plan, and results
-    of several queries over tables are joined and united all the time.
+    """Report metrics, for streams as `muntin`, for tables with the id of the query in the name.
+
+    Names must be unique in a plan, and results of several queries over tables may be joined or united.
     """
     _REPORTED.update((metric.name, metric) for metric in declared)
     largest = {metric.name for metric in declared if metric.fold == "max"}
     reported = {name: name for name in names(declared)}
-    for metric in declared:  # under the names of the version before, too
-        if metric.alias:
-            reported |= {metric.alias: metric.name, f"total_{metric.alias}": f"total_{metric.name}"}
-    folded: list[Column] = [(F.max if of in largest else F.sum)(of).alias(name) for name, of in reported.items()]
+    for renamed in (metric for metric in declared if metric.alias):  # under the names of the previous version, too
+        reported |= {renamed.alias: renamed.name, f"total_{renamed.alias}": f"total_{renamed.name}"}
+    folded: list[Column] = [
+        (F.max if metric in largest else F.sum)(metric).alias(name) for name, metric in reported.items()
+    ]
     return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *folded)
 
 
 def progress(query: Any) -> Progress:
-    """The metrics of a running or ended streaming query, as a plain object.
+    """Return the metrics of a running or ended streaming query.
 
-    Warns, with a `MuntinWarning`, where most rows of the recent batches came too late for all of their windows.
+    Emits a `MuntinWarning` if most rows of the recent batches came too late for all of their windows.
+
+    Parameters
+    ----------
+    query
+        The `StreamingQuery` that `writeStream...start()` returns.
     """
     if not isinstance(getattr(query, "recentProgress", None), list):
         raise MuntinError(
             f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
-            "no progress: count its results, or look at what .explain() says."
+            "no progress: count its results, or call .explain()."
         )
-    observations = ((each, each["observedMetrics"].get(OBSERVATION)) for each in reversed(query.recentProgress))
-    reports = [(report, _as_dict(found)) for report, found in observations if found is not None]
+    observations = ((report, report["observedMetrics"].get(OBSERVATION)) for report in reversed(query.recentProgress))
+    reports = [(report, _as_dict(observed)) for report, observed in observations if observed is not None]
     if not reports:
         return Progress()
     report, values = reports[0]
-    # Not every batch closes windows: of drift, the last figures that there are.
-    compared = next((each for _, each in reports if each.get("drift_union")), values)
-    known = {}
+    # Not every batch closes windows, so drift is that of the last batch that did.
+    drift_values = next((earlier for _, earlier in reports if earlier.get("drift_union")), values)
+    metrics = {}
     for metric in all_metrics():
-        value = int((compared if metric.name.startswith("drift_") else values).get(metric.name) or 0)
+        value = int((drift_values if metric.name.startswith("drift_") else values).get(metric.name) or 0)
         if metric.counter:
-            known[f"batch_{metric.name}"], value = value, int(values.get(f"total_{metric.name}") or 0)
-        known[metric.name] = value
+            metrics[f"batch_{metric.name}"], value = value, int(values.get(f"total_{metric.name}") or 0)
+        metrics[metric.name] = value
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
     rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
     warning = late_warning(reports)
     if warning is not None:
         warnings.warn(warning, MuntinWarning, stacklevel=2)
-    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, warning=warning, **known)
+    return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, warning=warning, **metrics)
 
 
 def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None:
-    """What to say if most rows of the recent batches with rows were late; `reports` begin with the last batch."""
+    """The warning if most rows of the recent batches were late. `reports` are in descending order of batches."""
     recent = [values for _, values in reports if values["rows"]][:RECENT]
     rows, late = (sum(int(values[name]) for values in recent) for name in ("rows", "late_rows"))
     if 2 * late <= rows:
         return None
     report, _ = reports[0]
-    watermark, clock = (_time(each) for each in (report.eventTime.get("watermark"), report.timestamp))
+    watermark, clock = _time(report.eventTime.get("watermark")), _time(report.timestamp)
     if watermark is None or clock is None or watermark > clock:
         why = f"which is ahead of the clock ({report.timestamp}): a row from the future has moved it there"
         remedy = "give over(..., max_ahead='1 hour'), which sets such rows aside, and start with a new checkpoint"
@@ -216,13 +226,13 @@ def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None
         remedy = "give a longer watermark="
     return (
         f"{late:,} of the {rows:,} rows in the last {len(recent):,} batches with rows came too late for all of their "
-        f"windows. The watermark is at {report.eventTime.get('watermark')}, {why}. If that is not as it should be, "
-        f"{remedy}."
+        f"windows. The watermark is at {report.eventTime.get('watermark')}, {why}. If that is "
+        f"not intended, {remedy}."
     )
 
 
 def _time(text: str | None) -> datetime | None:
-    """A time as Spark writes it, unless it is beyond the calendar of Python."""
+    """A time in Spark's format; None if Python's calendar does not have it."""
     try:
         return None if text is None else datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
@@ -239,5 +249,5 @@ def _kind(query: Any) -> str:
 def _as_dict(row: Any) -> dict[str, Any]:
     values = row.asDict() if hasattr(row, "asDict") else dict(row)
     if set(values) == {"values", "schema"}:  # a Connect session's row
-        return dict(zip((each["name"] for each in values["schema"]["fields"]), values["values"], strict=True))
+        return dict(zip((field["name"] for field in values["schema"]["fields"]), values["values"], strict=True))
     return dict(values)

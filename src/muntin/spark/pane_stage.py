@@ -56,7 +56,7 @@ def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]],
 
 
 def this_task(plan: Plan, query: str) -> Task:
-    """The task of Spark that runs."""
+    """The running Spark task."""
     context = TaskContext.get()
     if context is None:
         return Task(query, host=plan.host)
@@ -65,8 +65,8 @@ def this_task(plan: Plan, query: str) -> Task:
 
 
 _BATCH = "streaming.sql.batchId"
-"""What Spark tells every task of a stream: the number of its batch."""
+"""The local property with the number of the batch, in every task of a stream."""
 
 
-def _row(each: PackedPanes) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([getattr(each, field.name)], field.type) for field in _ARROW], schema=_ARROW)
+def _row(panes: PackedPanes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([getattr(panes, field.name)], field.type) for field in _ARROW], schema=_ARROW)

@@ -1,4 +1,4 @@
-"""What the columns of a result are to Muntin, as metadata that travel with the column through selects and files."""
+"""The roles of result columns, as column metadata, which selects and files preserve."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ Role = Literal["key", "count"]
 
 def result_type(plan: Plan, schema: pa.Schema) -> T.StructType:
     """The Spark type of results, with the roles of their columns."""
-    marks = {name: {METADATA: role} for name, role in _roles(plan).items()}
+    metadata = {name: {METADATA: role} for name, role in _roles(plan).items()}
     fields = schema_to_spark(schema)
-    return T.StructType([T.StructField(each.name, each.dataType, metadata=marks.get(each.name)) for each in fields])
+    return T.StructType(
+        [T.StructField(field.name, field.dataType, metadata=metadata.get(field.name)) for field in fields]
+    )
 
 
 def columns_with(frame: DataFrame, role: Role) -> list[str]:
@@ -29,9 +31,9 @@ def columns_with(frame: DataFrame, role: Role) -> list[str]:
 
 
 def _roles(plan: Plan) -> dict[str, Role]:
-    """The keys, and the aggregate that is how many rows a group has, if there is one.
+    """The keys, and the aggregate that counts the rows of a group, if there is one.
 
-    Windows that are not over time belong to one key each: what drift compares, the groups of a window, is not there.
+    Windows that are not over time belong to a single key, so they have no groups that drift could compare.
     """
     if not all(isinstance(window, PaneWindow) for window in plan.windows):
         return {}

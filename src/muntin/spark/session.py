@@ -1,4 +1,4 @@
-"""What a Spark session needs for Muntin's stateful operator, and a local session that has it."""
+"""Configures Spark sessions for Muntin's stateful operator, and makes local ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 _SETTINGS = {
     PROVIDER: ROCKSDB,
-    # Upload what a batch changed, not the whole store.
+    # Upload only the changes of a batch, not the whole store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Larger Arrow batches amortise the per-batch cost of the pane stage; beyond this nothing is gained.
+    # Larger Arrow batches amortise the per-batch cost of the pane stage; beyond this size there is no gain.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 _LOCAL_SETTINGS = {
-    # Nothing of a local session listens beyond this machine.
+    # A local session listens on this machine only.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -31,15 +31,22 @@ _LOCAL_SETTINGS = {
 }
 _SPARKS_DEFAULT_PARTITIONS = 200
 MOST_SHARDS = 100_000
-"""Each is a task of every batch: more is a mistake."""
+"""Each shard is a task in every batch, so a larger number is a mistake."""
 
 
 def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
-    """Set what streaming queries need: the RocksDB state store with changelog checkpoints, large Arrow batches.
+    """Configure a Spark session for streaming queries.
 
-    `shards` is the number of parts that the state has, one per shuffle partition, fixed for the life of a checkpoint.
-    By default it is what the session says, or one per core where the session only has Spark's default of 200.
-    Workers that cannot run Muntin are an error here, and not in the first batch.
+    Sets the RocksDB state store with changelog checkpoints, and large Arrow batches. Raises an error if the session's
+    Python workers cannot run Muntin. Tables need no configuration.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    shards
+        The number of partitions of the state, fixed for the life of a checkpoint. By default the session's number of
+        shuffle partitions, or one per core if that is Spark's default of 200.
     """
     if not hasattr(type(spark), "readStream"):  # a Connect session is of another class
         raise MuntinError(
@@ -59,7 +66,13 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
 
 
 def session(name: str = "muntin") -> SparkSession:
-    """A configured local Spark session, with nothing else to start."""
+    """Return a configured local Spark session: an existing one, or a new one on all cores.
+
+    Parameters
+    ----------
+    name
+        The name of the application, if a session is created.
+    """
     if not isinstance(name, str) or not name:
         raise MuntinError(f"name must be a non-empty string, got {name!r}; it is what Spark calls the session.")
     encodable(name, "name")
@@ -77,9 +90,9 @@ def check_configured(spark: SparkSession) -> None:
     provider = spark.conf.get(PROVIDER, "")
     if provider == ROCKSDB:
         return
-    found = f"{PROVIDER} is {provider!r}" if provider else f"{PROVIDER} is not set"
+    problem = f"{PROVIDER} is {provider!r}" if provider else f"{PROVIDER} is not set"
     raise MuntinError(
-        f"The session is not configured for streams: {found}, and Muntin's state needs the RocksDB state store. Call "
+        f"The session is not configured for streams: {problem}, and Muntin's state needs the RocksDB state store. Call "
         "muntin.configure(spark) before to_df(), or make the session with muntin.session()."
     )
 
@@ -89,12 +102,12 @@ def partitions(spark: SparkSession) -> int:
 
 
 def most_workers(spark: SparkSession) -> int:
-    """How many workers there are if nobody says: one per partition, or per core where the session says nothing."""
-    found = partitions(spark)
-    return min(found, _cores(spark)) if found == _SPARKS_DEFAULT_PARTITIONS else found
+    """The default number of workers: the session's partitions, or one per core if they are Spark's default."""
+    count = partitions(spark)
+    return min(count, _cores(spark)) if count == _SPARKS_DEFAULT_PARTITIONS else count
 
 
 def _cores(spark: SparkSession) -> int:
-    """How many tasks run at once. A Connect session has no context to ask, but spreads a range over its cores."""
+    """The number of cores. Connect sessions have no context with that number, but spread a range over all cores."""
     spread = spark.range(0, 4096).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last"))
     return int(spread.collect()[0]["last"]) + 1

@@ -1,4 +1,4 @@
-"""Shard ids that fall into partitions of their own."""
+"""Shard ids that Spark hashes to different partitions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ _MASK = 0xFFFFFFFF
 
 
 def shard_ids(partitions: int, count: int | None = None) -> list[int]:
-    """One id per partition, or as many as are asked for: id `i` goes to partition `pmod(murmur3(i), partitions)`.
+    """One id per partition, or `count` ids: id `i` goes to partition `pmod(murmur3(i), partitions)`.
 
     The ids 0, 1, 2, … would collide: some partitions would hold several shards and others none. Id 0 is always one
     of them, so a checkpoint of another number of shards is noticed in the first batch.
     """
     count = partitions if count is None else count
-    found: list[list[int]] = [[] for _ in range(partitions)]
+    by_partition: list[list[int]] = [[] for _ in range(partitions)]
     rounds = -(-count // partitions)
     candidate = 0
-    while min(map(len, found)) < rounds:
-        found[_murmur3(candidate) % partitions].append(candidate)
+    while min(map(len, by_partition)) < rounds:
+        by_partition[_murmur3(candidate) % partitions].append(candidate)
         candidate += 1
-    ids = [of_partition[turn] for turn in range(rounds) for of_partition in found]
+    ids = [candidates[turn] for turn in range(rounds) for candidates in by_partition]
     return ids[:count] if 0 in ids[:count] else [*ids[: count - 1], 0]
 
 

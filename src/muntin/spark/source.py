@@ -1,4 +1,4 @@
-"""What a query needs to know of its DataFrame before anything runs."""
+"""The input of a query: a DataFrame, its types and its watermarks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from muntin.spark.watermark import own_watermarks
 
 @dataclass(frozen=True)
 class Beside:
-    """Another input of a query, with the same columns and a watermark of its own, as the second side of a join."""
+    """A further input with the same columns and its own watermark, such as the second side of a join."""
 
     frame: DataFrame
     delay: int | None
     """In microseconds."""
     own_watermark: bool = False
-    """Whether its time column has the watermark already."""
+    """Whether the time column already has its watermark."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Source:
     types: dict[str, pa.DataType]
     """The columns that Muntin can read."""
     unreadable: dict[str, str]
-    """The others, with their Spark type."""
+    """The other columns, with their Spark type."""
     streaming: bool
     beside: tuple[Beside, ...] = ()
     watermarks: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """The columns that have a watermark already, each with its delay in microseconds."""
+    """The columns that already have a watermark, with its delay in microseconds."""
 
     @classmethod
     def of(cls, data: Any, argument: str = "data") -> Source:
@@ -63,7 +63,7 @@ class Source:
         return cls(data, types, unreadable, data.isStreaming, watermarks=own_watermarks(data))
 
     def filter(self, where: Any) -> Column:
-        """The filter as a column, once Spark has agreed that it is a condition over these data."""
+        """The filter as a column; an error if Spark cannot compute it, or it is not boolean."""
         if not isinstance(where, str | Column):
             raise MuntinError(f"where must be a SQL condition such as 'fare > 10' or a Spark column, got {where!r}.")
         try:
@@ -79,9 +79,9 @@ class Source:
         return condition
 
     def text_of(self, where: Any) -> str:
-        """A filter in words that are the same in every run.
+        """The text of a filter, the same in every run.
 
-        Spark's own description of a column with a Python function has addresses in memory.
+        Spark's text of a column with a Python function has memory addresses.
         """
         text = str(where)
         if isinstance(where, str) or "Origin(" not in text:
@@ -89,15 +89,15 @@ class Source:
         return self.frame.select(F.array(where)).columns[0]
 
     def same(self, first: Column, second: Column) -> bool:
-        """Whether both are the same of every row."""
+        """Whether both have the same value in every row."""
         return same(self.frame, first, second)
 
 
 def _ambiguous(data: DataFrame) -> set[str]:
-    """The names that several columns have, by the session's rule for case."""
+    """The names that several columns share, by the session's rule for case."""
     names = data.columns
     folded = [name.lower() for name in names]
     if len(set(folded)) == len(names):
         return set()
-    known = names if case_sensitive(data) else folded
-    return {name for name, each in zip(names, known, strict=True) if known.count(each) > 1}
+    compared = names if case_sensitive(data) else folded
+    return {name for name, key in zip(names, compared, strict=True) if compared.count(key) > 1}

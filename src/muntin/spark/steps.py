@@ -1,4 +1,4 @@
-"""What happens to results behind the shards, on Spark: jobs are spread over tasks, and results of all shards meet."""
+"""The steps after the shards: spread jobs over tasks, and collect the results of all shards in one task."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PAYLOAD = T.StructType([T.StructField("payload", T.BinaryType())])
 
 
 def spread(jobs: DataFrame, tasks: int) -> DataFrame:
-    """Jobs over more tasks than there are cores: whoever is free takes the next one.
+    """Spread jobs over more tasks than there are cores; a free core takes the next one.
 
-    Ids of tasks are chosen as those of shards are, so that each has a partition of its own.
+    Task ids are chosen as those of shards, so that each has its own partition.
     """
     return jobs.select("task", "payload").repartition(tasks, "task")
 
 
 def computed(plan: Plan, query: str) -> Map:
-    """The results of jobs, and those that are ready."""
+    """Compute jobs, and pass results on."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
@@ -46,7 +46,7 @@ def computed(plan: Plan, query: str) -> Map:
 
 
 def packed(results: Map) -> Map:
-    """The same, for one more shuffle."""
+    """Pack the results for another shuffle."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in results(batches):
@@ -56,7 +56,7 @@ def packed(results: Map) -> Map:
 
 
 def collected(steps: Sequence[Collect]) -> Map:
-    """What tasks make of the results of all shards, which have to be in one partition."""
+    """Run the steps over the results of all shards, which must be in one partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         results = unpacked(batches)

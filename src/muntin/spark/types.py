@@ -47,12 +47,12 @@ _BACK: dict[pa.DataType, T.DataType] = {
 def to_arrow(kind: T.DataType) -> pa.DataType | None:
     """The Arrow type, or None for types that Muntin does not handle (variant, user-defined, collated strings, …)."""
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-        return None  # equality and order of collated strings are Spark's to know
+        return None  # only Spark knows the equality and the order of collated strings
     if isinstance(kind, T.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, T.StructType):
         inner = [(field.name, to_arrow(field.dataType)) for field in kind]
-        return None if any(each is None for _, each in inner) else pa.struct(inner)
+        return None if any(inner_type is None for _, inner_type in inner) else pa.struct(inner)
     if isinstance(kind, T.ArrayType):
         element = to_arrow(kind.elementType)
         return None if element is None else pa.list_(element)
@@ -78,15 +78,19 @@ def to_spark(kind: pa.DataType) -> T.DataType:
 
 
 def result_fields(schema: T.DataType | str) -> pa.Schema:
-    """A schema of results, as a Spark type or as a string, as an Arrow schema."""
+    """The Arrow schema of results, from a Spark type or its string form."""
     if isinstance(schema, str):
         try:
             schema = T.DataType.fromDDL(schema)
         except Exception as error:
             reason = str(error).splitlines()[0]
-            raise MuntinError(f"schema {schema!r} is not one: {reason}. Write it as 'n long, mean double'.") from error
+            raise MuntinError(
+                f"schema {schema!r} cannot be parsed: {reason}. Write it as 'n long, mean double'."
+            ) from error
     if not isinstance(schema, T.StructType) or not len(schema):
-        raise MuntinError(f"schema must be such as 'n long, mean double' or a Spark StructType, got {schema!r}.")
+        raise MuntinError(
+            f"schema must be a string such as 'n long, mean double' or a Spark StructType, got {schema!r}."
+        )
     fields = []
     for field in schema:
         kind = to_arrow(field.dataType)

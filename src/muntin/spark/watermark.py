@@ -1,4 +1,4 @@
-"""Watermarks that an input brings with it: Spark takes one between a source and a stateful operator, and no second."""
+"""Watermarks of inputs: Spark allows one between a source and a stateful operator, and no second one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from muntin.query.backend import Source
 
 _DELAY = "spark.watermarkDelayMs"
-"""What Spark notes in the metadata of a column with a watermark."""
+"""The metadata of a column with a watermark: its delay."""
 _ANALYZED = re.compile(r"^== Analyzed Logical Plan ==$(.*?)^== ", re.MULTILINE | re.DOTALL)
 _WATERMARK = re.compile(r"^[ :|+-]*~?EventTimeWatermark (?:[0-9a-f-]{36}, )?(.+?)#\d+", re.MULTILINE)
 
 
 def own_watermarks(frame: DataFrame) -> dict[str, int]:
-    """The columns of a stream that a watermark is on, each with its delay in microseconds.
+    """The columns of a stream with a watermark, with its delay in microseconds.
 
-    The metadata alone do not tell: a sink writes them down with the schema, so that a stream that is read back has
-    them, and no watermark.
+    The metadata are not enough: sinks write them with the schema, so a stream that is read back has the metadata and no
+    watermark.
     """
     if not frame.isStreaming:
         return {}
@@ -33,37 +33,40 @@ def own_watermarks(frame: DataFrame) -> dict[str, int]:
 
 
 def planned_watermarks(frame: DataFrame) -> list[str]:
-    """The columns that the plan of a stream has watermarks on, by the names that they had there."""
+    """The columns with a watermark in the plan of a stream, by their names at that place."""
     try:
         plan = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()[0][0]
     except PySparkException:
-        return []  # what is wrong with the plan, Spark tells when the query starts
+        return []  # Spark reports an invalid plan when the query starts
     analyzed = _ANALYZED.search(plan)
     return [] if analyzed is None else _WATERMARK.findall(analyzed.group(1))
 
 
-def check_watermark(source: Source, time: str, delay: int | None, which: str = "data") -> None:
-    """That an input with a watermark of its own needs no other. `delay` is what the query counts on."""
-    own = source.watermarks.get(time)
-    if own is not None:
-        # Spark counts whole milliseconds.
-        if delay is not None and delay // 1000 != own // 1000:
+def check_watermark(source: Source, time: str, delay: int | None, input_name: str = "data") -> None:
+    """Check that an input has no watermark that conflicts with the query's, of `delay` microseconds."""
+    own_delay = source.watermarks.get(time)
+    if own_delay is not None:
+        # Spark rounds to milliseconds.
+        if delay is not None and delay // 1000 != own_delay // 1000:
             raise MuntinError(
-                f"watermark is {describe(delay)}, but the time column {time!r} of {which} has one of {describe(own)} "
-                "already, by withWatermark; leave watermark= out to use that, or withWatermark to use this."
+                f"watermark is {describe(delay)}, but the time column {time!r} of {input_name} has one of "
+                f"{describe(own_delay)} already, by withWatermark; leave out "
+                "watermark= to use that, or withWatermark to use this."
             )
         return
     if source.watermarks:
         others = " and ".join(map(repr, source.watermarks))
         raise MuntinError(
-            f"{which} has a watermark on {others} already, by withWatermark, and time is {time!r}: Spark takes no "
-            f"second one. Call withWatermark on {time!r} instead, or leave it to watermark=, or name the other as time."
+            f"{input_name} has a watermark on {others} already, by withWatermark, and time is {time!r}: Spark allows "
+            f"no second one. Call withWatermark on {time!r} instead, or leave it out and give watermark=, or give the "
+            "other column as time."
         )
     hidden = planned_watermarks(source.frame)
     if hidden:
+        columns = " and ".join(map(repr, dict.fromkeys(hidden)))
         raise MuntinError(
-            f"{which} has a watermark already, by withWatermark on {' and '.join(map(repr, dict.fromkeys(hidden)))}, "
-            f"and the time column {time!r} was computed from it, or has nothing to do with it: Spark takes no second "
-            f"one. Leave withWatermark out, or call it on {time!r} where that is computed. If {which} comes out of "
-            "another query over windows, write that to a sink, and read it from there."
+            f"{input_name} has a watermark already, by withWatermark on {columns}, "
+            f"and the time column {time!r} was computed from it, or has nothing to do with it: Spark allows no second "
+            f"one. Leave withWatermark out, or call it on {time!r} where that is computed. If {input_name} comes from "
+            "another query over windows, write its results to a sink, and read them from there."
         )

@@ -27,23 +27,23 @@ from muntin.spark.shards import shard_ids
 
 
 def staged_type(declared: Sequence[Metric]) -> T.StructType:
-    """What the stage emits: rows with results, or with jobs for tasks, packed, and one row of metrics."""
-    own = [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType())]
-    return T.StructType([*own, *metric_fields(declared)])
+    """The rows that the stage emits: packed results, packed jobs for tasks, and one row of metrics."""
+    fields = [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType())]
+    return T.StructType([*fields, *metric_fields(declared)])
 
 
 READY = -1
-"""The task of what is a result already."""
+"""The task number of rows with results."""
 
 MOST_ROWS = 1 << 16
-"""Results per packed row: what a task that unpacks holds at once."""
+"""Results per packed row, which a task unpacks at once."""
 
 _CACHE = HotCache(capacity=8)
-"""Lives as long as the Python worker. Shards change workers now and then, so every look-up is verified."""
+"""Lives as long as the Python worker. Shards may move to other workers, so every look-up is verified."""
 
 
 class Finish(Protocol):
-    """What makes other results of those of a shard, in the order in which they come."""
+    """Turns the results of a shard into others, in their order."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -55,7 +55,7 @@ class ShardProcessor(StatefulProcessor):
     """Spark's stateful processor, grouped by shard.
 
     A timer one millisecond behind the watermark fires in the next batch in which the watermark moves, so a shard
-    runs in every such batch, with rows or without: its windows close on time, and it knows what is late.
+    runs in every such batch, with or without rows: its windows close on time, and it knows which rows are late.
     """
 
     def __init__(self, plan: Plan, query: str, finish: Finish | None = None) -> None:
@@ -70,7 +70,7 @@ class ShardProcessor(StatefulProcessor):
         self._state = _SparkState(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        yield from self._advance(key, [each for frame in rows for each in _packed(frame)], timerValues)
+        yield from self._advance(key, [panes for frame in rows for panes in _packed(frame)], timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         yield from self._advance(key, [], timerValues, fired=expiredTimerInfo.getExpiryTimeInMs())
@@ -97,13 +97,13 @@ class ShardProcessor(StatefulProcessor):
         yield _frame(None, run.metrics)
 
     def _unknown(self, shard: int) -> StateError:
-        """The error for a shard that the query does not have; what there is of it says how many there were."""
+        """The error for a shard that the query does not have; its header has the former number of shards."""
         stored, now = self._state.read_header(), len(self._plan.shards)
         before = now if stored is None else Header.decode(stored).shards
         if before != now:
             return other_shards(before, now)
         return StateError(
-            f"The checkpoint has a shard {shard} that the query, with {now} shards, has not. Set "
+            f"The checkpoint has a shard {shard}, and the query, with {now} shards, does not. Set "
             "spark.sql.shuffle.partitions, or the workers of .parallel(), back to what they were, or start with a new "
             "checkpoint location."
         )
@@ -112,36 +112,36 @@ class ShardProcessor(StatefulProcessor):
 def _finished(finish: Finish | None, emitted: Iterator[Emitted]) -> Iterator[Emitted]:
     if finish is None:
         return emitted
-    return map(Results, finish.run(each.rows for each in emitted if isinstance(each, Results)))
+    return map(Results, finish.run(results.rows for results in emitted if isinstance(results, Results)))
 
 
 def shard_of_table(
     plan: Plan, query: str, finish: Finish | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The window stage of a table: the same answers, from all panes of a shard at once."""
+    """The window stage of a table: all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
-        arrived = [each for batch in batches for each in _packed(batch.to_pandas())]
+        arrived = [panes for batch in batches for panes in _packed(batch.to_pandas())]
         shard = arrived[0].shard
-        of_shard = plan.of_shard(shard)
-        stage = Shard(of_shard, TableStore(of_shard), shard, this_task(plan, query))
+        shard_plan = plan.of_shard(shard)
+        stage = Shard(shard_plan, TableStore(shard_plan), shard, this_task(plan, query))
         emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-        yield from map(_staged, _frames(of_shard, shard, emitted, stage.metrics))
+        yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
         yield _staged(_frame(None, stage.metrics))
 
     return run
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Results out of their packed rows."""
+    """The results in packed rows."""
     for batch in batches:
         for payload in batch.column("payload"):
             yield from pa.ipc.open_stream(payload.as_buffer())
 
 
 _DESCRIPTION = "query"
-"""A name that no segment has. A state variable of its own would be one more for every task to open."""
+"""A name that no segment has. A separate state variable would be one more for every task to open."""
 
 
 class _SparkState:
@@ -189,31 +189,31 @@ _BYTES = ("panes", "late_candidates", "notes", "ahead")
 
 
 def _or_none(value: Any) -> bytes | None:
-    # A column of nulls only comes as NaN.
+    # A column with only nulls comes as NaN.
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
 def _frames(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[pd.DataFrame]:
     tasks = _tasks(plan, shard)
-    for each in emitted:
-        if isinstance(each, Results):
-            for payload in packed_rows(each.rows):
+    for results_or_job in emitted:
+        if isinstance(results_or_job, Results):
+            for payload in packed_rows(results_or_job.rows):
                 yield _frame(payload, metrics, counted=False)
         else:
-            payload = each.pack()
+            payload = results_or_job.pack()
             metrics.add(job_bytes=len(payload))
-            yield _frame(payload, metrics, tasks[each.turn % len(tasks)], counted=False)
+            yield _frame(payload, metrics, tasks[results_or_job.turn % len(tasks)], counted=False)
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
-    """The tasks of a shard's jobs in their turn, every shard from another one on; Spark begins them in order."""
+    """The tasks of a shard's jobs, in turn. Every shard begins with another one, as Spark runs tasks in order."""
     tasks = shard_ids(next((step.tasks for step in plan.steps if isinstance(step, Spread)), 1))
     first = plan.shards.index(shard) * len(tasks) // len(plan.shards)
     return tasks[first:] + tasks[:first]
 
 
 def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """Results as what `unpacked` unpacks."""
+    """Pack results for `unpacked`."""
     for begin in range(0, batch.num_rows, MOST_ROWS):
         part = batch.slice(begin, MOST_ROWS)
         sink = pa.BufferOutputStream()
@@ -223,13 +223,13 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def _frame(payload: bytes | None, metrics: Metrics, task: int = READY, counted: bool = True) -> pd.DataFrame:
-    """One row: a payload beside zeros, or the metrics."""
-    own = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**own, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
+    """One row: a payload with zeros for the metrics, or the metrics."""
+    packed = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
+    return pd.DataFrame({**packed, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
 
 
 def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
-    own = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
+    packed = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
     numbers = [name for name in frame.columns if name not in ("task", "payload")]
-    columns = [*own, *(pa.array(frame[name], pa.int64()) for name in numbers)]
+    columns = [*packed, *(pa.array(frame[name], pa.int64()) for name in numbers)]
     return pa.record_batch(columns, names=["task", "payload", *numbers])

@@ -1,4 +1,4 @@
-"""Whether Spark's Python workers can run Muntin: they import it, in the driver's version, on the driver's Python."""
+"""Checks that Spark's Python workers can import Muntin, with the versions of Muntin and Python of the driver."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from muntin.version import __version__
 
 CHECK = "spark.muntin.checkWorkers"
 CHECKED = "spark.muntin.checkedWorkers"
-"""What the session remembers of a check that passed; so do the sessions that Spark clones from it, for streams."""
+"""The setting with the last check that passed. Spark copies it to the sessions that it clones for streams."""
 
 TABLES = ("muntin.spark.window_stage",)
 STREAMS = (*TABLES, "google.protobuf.runtime_version")
-"""What the workers import: for the stages, and for Spark's own client of the state."""
+"""The modules that workers import: for the stages, and for Spark's client of the state."""
 
 _ROWS = 512
-"""Spark spreads a range over all cores. This many rows reach as many workers; there may be fewer of them."""
+"""Spark spreads a range of this many rows over all cores, so it reaches all workers."""
 _REPORT = T.StructType([T.StructField(name, T.StringType()) for name in ("where", "version", "failure")])
 _OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: (\d+\.\d+)")
 _NOT_STARTED = re.compile(r".*(Cannot run program|pyspark\.daemon's|Python worker (?:failed|exited)).*")
 
 
 def check_workers(spark: SparkSession, streaming: bool) -> None:
-    """Let the workers try once per session. A small job costs less than a stream that fails in its first batch."""
+    """Run a small job in the workers, once per session, rather than fail in the first batch of a stream."""
     modules = STREAMS if streaming else TABLES
     python = "{}.{}".format(*sys.version_info)
-    # What tables need is the beginning of what streams need: who passed for streams has passed for tables.
+    # The modules of tables are a prefix of those of streams, so a check for streams is also one for tables.
     passed = f"{__version__} {python} {' '.join(modules)}"
-    if not _asked(spark) or (spark.conf.get(CHECKED, "") or "").startswith(passed):
+    if not _is_enabled(spark) or (spark.conf.get(CHECKED, "") or "").startswith(passed):
         return
     try:
         reports = _reports(spark, modules)
@@ -55,7 +55,7 @@ def check_workers(spark: SparkSession, streaming: bool) -> None:
 
 
 def worker_problem(message: str) -> str | None:
-    """What a failed job says of its Python workers, in one sentence; nothing, if it failed for another reason."""
+    """The problem of the Python workers in the error of a failed job; None if it failed for another reason."""
     versions = _OTHER_PYTHON.search(message)
     if versions is not None:
         return f"Spark's Python workers run Python {versions[1]}, and the driver runs Python {versions[2]}."
@@ -63,22 +63,22 @@ def worker_problem(message: str) -> str | None:
     return None if line is None else f"Spark could not start its Python workers: {line[0].strip(' .:')}."
 
 
-def _asked(spark: SparkSession) -> bool:
-    given = spark.conf.get(CHECK, "true") or ""
-    if given.strip().lower() not in ("true", "false"):
-        raise MuntinError(f"{CHECK} is {given!r}; it can be 'true' or 'false'.")
-    return given.strip().lower() == "true"
+def _is_enabled(spark: SparkSession) -> bool:
+    setting = spark.conf.get(CHECK, "true") or ""
+    if setting.strip().lower() not in ("true", "false"):
+        raise MuntinError(f"{CHECK} is {setting!r}; it can be 'true' or 'false'.")
+    return setting.strip().lower() == "true"
 
 
 def _reports(spark: SparkSession, modules: Sequence[str]) -> set[tuple[str, str, str]]:
-    # Without Arrow, the function also runs where pyarrow is missing, and can say so.
+    # Without Arrow, the function also runs without pyarrow, and can report that.
     report = F.udf(_report(tuple(modules)), _REPORT, useArrow=False)
     rows = spark.range(_ROWS).select(report("id").alias("report")).collect()
     return {(row.report["where"], row.report["version"], row.report["failure"]) for row in rows}
 
 
 def _report(modules: tuple[str, ...]) -> Callable[[int], tuple[str, str, str]]:
-    """A function within a function is sent by value, not by name: it runs where Muntin cannot be imported."""
+    """The function to run in workers. A nested function is pickled by value, so it runs without Muntin."""
 
     def report(_row: int) -> tuple[str, str, str]:
         import platform
@@ -90,7 +90,7 @@ def _report(modules: tuple[str, ...]) -> Callable[[int], tuple[str, str, str]]:
             for module in modules:
                 import_module(module)
             return where, str(import_module("muntin").__version__), ""
-        except Exception as error:  # whatever a broken installation raises
+        except Exception as error:  # a broken installation may raise anything
             return where, "", f"{type(error).__name__}: {error}"
 
     return report
@@ -100,9 +100,9 @@ def _remedy() -> str:
     return (
         f"If they run on this machine, set the environment variable PYSPARK_PYTHON to {sys.executable} before the "
         "session is made (or let muntin.session() make it). On a cluster, install "
-        f"muntin=={__version__} with all it needs for the Python of all executors, of the driver's minor version, and "
-        "name that Python in PYSPARK_PYTHON, or in spark.pyspark.python with spark-submit; or send it with "
+        f"muntin=={__version__} with its dependencies for the Python of all executors, of the driver's minor version, "
+        "and name that Python in PYSPARK_PYTHON, or in spark.pyspark.python with spark-submit; or send it with "
         "spark.archives. "
-        "Modules in a folder of their own are found with spark.executorEnv.PYTHONPATH. "
+        "Modules in a separate folder are found with spark.executorEnv.PYTHONPATH. "
         f"More in docs/operations.md, Workers; {CHECK}=false turns this check off."
     )

@@ -214,8 +214,8 @@ class ChunkStore:
         if self._limit is not None and len(value) > self._limit:
             raise MuntinError(
                 f"One chunk of {len(tuples):,} tuples takes {describe_size(len(value))}, more than the "
-                f"{describe_size(self._limit)} that memory= leaves to each shard, of which there are "
-                f"{self.shards}; name more memory, or use windows with a shorter slide."
+                f"{describe_size(self._limit)} that memory= leaves to each shard (shards: "
+                f"{self.shards}); give more memory, or use windows with a shorter slide."
             )
         if tier is not None and len(tuples) >= LARGE:
             tier = None

@@ -21,7 +21,7 @@ METRICS = (
     Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
     Metric(
         "compressed_after",
-        "D as it stands: the age in event time of the youngest compressed chunk, in microseconds.",
+        "D at present: the age in event time of the youngest compressed chunk, in microseconds.",
         fold="max",
     ),
     Metric("compressions", "Chunks that were compressed.", counter=True),

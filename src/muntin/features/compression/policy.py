@@ -42,11 +42,11 @@ class Compression(Option):
         if level is not None:
             _check_level(codec, level)
         if given_after and memory is not None:
-            raise MuntinError("compress() got both after= and memory=; with memory= Muntin finds when to compress.")
+            raise MuntinError("compress() got both after= and memory=; with memory=, Muntin chooses when to compress.")
         if not given_after and memory is None:
             raise MuntinError(
-                "compress() got neither after= nor memory=; say when, such as after='1 minute', or how much memory "
-                "chunks may take, such as memory='2 GB'."
+                "compress() got neither after= nor memory=; give when to compress, such as after='1 minute', or how "
+                "much memory chunks may take, such as memory='2 GB'."
             )
         delay = None
         if after is not None:
@@ -70,8 +70,9 @@ class Compression(Option):
     def check(self, draft: Draft, complete: bool = False) -> None:
         if complete and not draft.planned().plan().keeps_chunks:
             raise MuntinError(
-                "compress() is for the tuples of whole windows, and this query keeps none: its aggregates need only "
-                "partial results. Leave it out, or add an aggregate such as A.median(...)."
+                "compress() is for the rows that holistic aggregates and functions of windows need, and this query "
+                "keeps none: its aggregates need only partial results. Leave it out, or add an aggregate such as "
+                "A.median(...)."
             )
 
     def plan(self, draft: Draft) -> Draft:
@@ -83,12 +84,16 @@ class Compression(Option):
         level = "" if self.level is None else f" at level {self.level}"
         if self.memory is not None:
             return [
-                f"Compression: {self.codec}{level}, of the oldest chunks first and of as many as keep them within "
-                f"{describe_size(self.memory)} of memory; beyond that the oldest are left to the state alone."
+                f"Compression: {self.codec}{level}, of the oldest chunks, as many as needed to keep all within "
+                f"{describe_size(self.memory)} of memory; beyond that, the oldest are only in the state."
             ]
         if self.after is None:
             return ["Compression: none; .compress(after=...) or .compress(memory=...) trades time for memory."]
-        when = "as soon as it is complete" if self.after == 0 else f"{describe(self.after)} after its last tuple"
+        when = (
+            "as soon as it is complete"
+            if self.after == 0
+            else f"{describe(self.after)} of event time after its last row"
+        )
         return [f"Compression: {self.codec}{level}, of a chunk {when} (D = {describe(self.after)})."]
 
 

@@ -63,14 +63,14 @@ class Top(Option):
         first = "largest" if self.descending else "smallest"
         lines = [
             f"Ranking: the first {self.k:,} group{'s' * (self.k != 1)} of each window by {self.by!r}, the {first} "
-            f"first; equal ones by {', '.join(repr(shown(key)) for key in plan.keys)}."
+            f"first; ties by {', '.join(repr(shown(key)) for key in plan.keys)}."
         ]
         if not plan.schema.is_estimated:
             lines.append(f"  Every shard sends its first {self.k:,} of each window to one task, which ranks them.")
         else:
             lines.append(
                 "  Every shard sends all groups of each window to one task, which ranks them: answers may have an "
-                "error, and `quality` says between which places a group may be."
+                "error, and `quality` has the range of ranks of a group."
             )
         return lines
 

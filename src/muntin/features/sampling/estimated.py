@@ -220,7 +220,7 @@ class FrequencyEstimator(OfHolistic):
         return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
 
     def explained(self, policy: Approximation) -> str:
-        return "the error is by what share of the window a more frequent value may have been missed"
+        return "the error is the share of the window by which a more frequent value may have been missed"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
@@ -297,7 +297,7 @@ class MeanEstimator(Estimator):
         return _estimate(interval, error, size == 0, self.total and self.integer)
 
     def explained(self, policy: Approximation) -> str:
-        return "the error is relative, and goes with the variance of the window"
+        return "the error is relative, and depends on the variance of the window"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
@@ -327,7 +327,7 @@ class CountEstimator(Estimator):
         return _estimate(interval, likely.relative_error, nothing=windows.size < 0, integer=True)
 
     def explained(self, policy: Approximation) -> str:
-        return "the error is relative, and goes with the share of tuples that count"
+        return "the error is relative, and depends on the share of tuples that count"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
@@ -383,7 +383,7 @@ class CustomEstimator(Estimator):
         return Estimate(answers, error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
 
     def explained(self, policy: Approximation) -> str:
-        return "the error is what its own estimate says"
+        return "the error is that of its own estimate"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         raise AssertionError("a budget cannot be found for an estimate that only its user understands")

@@ -26,7 +26,7 @@ def explained(policy: Approximation, plan: Plan) -> list[str]:
             f"{least:,} tuples, many times the budget, so that every window is answered exactly."
         ]
     if policy.is_auto:
-        budget = "as many tuples as the error allows for, found from what the data are like"
+        budget = "as many tuples as the error requires, estimated from the data"
     elif policy.budget_bytes is not None:
         tuples = max(policy.budget_bytes - sampling.statistics_bytes, 0) // sampling.tuple_bytes
         budget = (
@@ -37,7 +37,7 @@ def explained(policy: Approximation, plan: Plan) -> list[str]:
     lines = [
         f"Approximation: {names} {'is' if len(sampling.estimators) == 1 else 'are'} answered from a sample of {budget} "
         f"per window and shard where the error is at most {policy.error:g} with a confidence of "
-        f"{policy.confidence:g}, and exactly where it is not. Chunks are read only then.",
+        f"{policy.confidence:g}, and exactly where it is not. Chunks are only read for exact answers.",
     ]
     for name, estimator in sampling.estimators.items():
         lines.append(f"  {name}: {estimator.explained(policy)}")

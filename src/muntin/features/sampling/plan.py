@@ -80,8 +80,8 @@ def estimated(aggregates: Mapping[str, Bound], policy: Approximation, shed: bool
         estimator = estimator_of(bound.aggregate, bound)
         if bound.holistic is not None and estimator is None:
             raise MuntinError(
-                f"{name} cannot be approximated: nothing can be said of it from a sample. Leave it out, or compute it "
-                "in a query of its own without .approximate()."
+                f"{name} cannot be approximated: it cannot be estimated from a sample. Leave it out, or compute it "
+                "in a separate query without .approximate()."
             )
         is_custom = isinstance(estimator, CustomEstimator)  # an explicit estimate is always used
         by_sample = bound.holistic is not None or is_custom or not (policy.incremental or shed)

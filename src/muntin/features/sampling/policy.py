@@ -62,9 +62,7 @@ class Approximation(Option):
         if groups is not None:
             known = tuple(groups) if isinstance(groups, Sequence) and not isinstance(groups, str | bytes) else None
             if not known:
-                raise MuntinError(
-                    f"groups must be a list of the keys that will come, such as ['a', 'b'], got {groups!r}."
-                )
+                raise MuntinError(f"groups must be a list of all keys, such as ['a', 'b'], got {groups!r}.")
             if tuples is not None and tuples < len(known):
                 raise MuntinError(
                     f"budget is {tuples}, fewer than the {len(known)} groups that share it; give each at least one."
@@ -87,8 +85,8 @@ class Approximation(Option):
     def check(self, draft: Draft, complete: bool = False) -> None:
         if draft.function is not None:
             raise MuntinError(
-                "approximate() needs an estimator, and a function that is applied to whole windows has none; use "
-                ".agg() with aggregates, or A.custom(..., estimate=...) for one of your own."
+                "approximate() needs an estimator, and a function of windows has none; use "
+                ".agg() with aggregates, or A.custom(..., estimate=...) for your own."
             )
         if draft.aggregates:
             draft.planned()

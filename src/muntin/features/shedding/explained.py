@@ -11,24 +11,24 @@ from muntin.features.shedding.strata import LEAST
 def explained(policy: Shedding, plan: Plan) -> str:
     """How a query sheds."""
     if policy.target_latency is not None:
-        rate = f"as many tuples as it takes to keep batches within {describe(policy.target_latency)}"
+        rate = f"as many tuples as needed to keep batches within {describe(policy.target_latency)}"
     else:
         rate = f"{policy.rate:.0%} of the tuples"
     if policy.method == "uniform":
-        what = "all tuples have the same chance to be kept, so that of small groups there may be none"
+        what = "every tuple is kept with the same probability, so small groups may lose all of theirs"
     elif plan.keys:
         assert plan.over_time is not None, "only windows over time shed"
         panes = max(window.longest for window in plan.over_time.models) // plan.grid.length
         what = (
-            "the groups of every pane are counted, and of each its share is kept, more than that of small ones and no "
-            f"fewer than {LEAST} if there are as many: with {panes:,} pane{'s' * (panes != 1)} to a window, "
-            f"{LEAST * panes:,} of a group that is in all of them"
+            "the groups of every pane are counted, and each keeps its share, small groups more than that, and no fewer "
+            f"than {LEAST} tuples if it has them: with {panes:,} pane{'s' * (panes != 1)} per window, a group in all "
+            f"of them keeps at least {LEAST * panes:,}"
         )
         if plan.function is not None and not plan.function.knows_weights:
-            what += ", of which the function gets the window's share"
+            what += "; the function gets the window's share of them"
     else:
-        what = "of every pane a sample is kept"
+        what = "a sample of every pane is kept"
     return (
-        f"Shedding: {rate}, before they are lifted or sent; {what}. Answers are scaled back to all tuples, and "
-        f"`quality` has their intervals of {policy.confidence:.0%}."
+        f"Shedding: {rate} are dropped before they are lifted or shuffled; {what}. Answers are scaled back to all "
+        f"tuples, and `quality` has their intervals of {policy.confidence:.0%}."
     )

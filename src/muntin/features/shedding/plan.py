@@ -33,17 +33,17 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
     for window in windows:
         if not isinstance(window, PaneWindow):
             raise MuntinError(
-                f"shed() is for windows over time, and {window.title!r} is made by its tuples: without some of them it "
-                "would be another window. Use W.tumbling, W.sliding or W.cumulative, or leave shed() out."
+                f"shed() is for windows over time, and {window.title!r} depends on its tuples: without some of them, "
+                "its windows would be others. Use W.tumbling, W.sliding or W.cumulative, or leave shed() out."
             )
     for name, bound in aggregates.items():
         if scaled_of(bound.aggregate, bound) is None and not (
             bound.holistic is not None and bound.holistic.takes_weights
         ):
             raise MuntinError(
-                f"{name} cannot be computed under shed(): it tells single tuples, or is about all of them, and any of "
-                "them may have been dropped, so that the rest says nothing of it. Leave it out, or compute it in a "
-                "query of its own without shed()."
+                f"{name} cannot be computed under shed(): it returns single tuples, or depends on all of them, and any "
+                "of them may have been dropped, so it cannot be estimated. Leave it out, or compute it in a separate "
+                "query without shed()."
             )
 
 

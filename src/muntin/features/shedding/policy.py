@@ -82,7 +82,7 @@ class Shedding(Option):
         """Validate the user's arguments."""
         if rate is not None and target_latency is not None:
             raise MuntinError(
-                "shed() got both rate and target_latency; give the rate yourself, or the latency that it is found from."
+                "shed() got both rate and target_latency; give the rate, or the latency from which Muntin finds it."
             )
         if rate is None and target_latency is None:
             raise MuntinError(

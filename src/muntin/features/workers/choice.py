@@ -45,14 +45,14 @@ def check(parallel: Parallel, windows: Sequence[Window], *, approximate: bool) -
     aware = _aware(windows)
     if parallel.model == "active" and aware is not None:
         raise MuntinError(
-            f"The active model sends every tuple to the workers whose windows hold it, as soon as it arrives. The "
-            f"windows of {aware.title} are forward-context-aware: which of them hold a tuple depends on tuples that "
-            "are still to come. Use model='agnostic', or 'auto'."
+            f"The active model sends every tuple, as soon as it arrives, to the workers whose windows contain it. The "
+            f"windows of {aware.title} are forward-context-aware: which of them contain a tuple depends on later "
+            "tuples. Use model='agnostic', or 'auto'."
         )
     if parallel.model == "agnostic" and approximate:
         raise MuntinError(
-            "The agnostic model hands out windows with all their tuples, and approximate() answers from samples that "
-            "stay where they are. Use model='active' or 'keyed', or leave out approximate()."
+            "The agnostic model sends windows with all their tuples to free workers, and approximate() answers from "
+            "samples, which stay in their shard. Use model='active' or 'keyed', or leave out approximate()."
         )
 
 
@@ -60,11 +60,11 @@ def _model(
     parallel: Parallel, windows: Sequence[Window], keyed: bool, incremental: bool, approximate: bool, workers: int
 ) -> tuple[Model, str]:
     if parallel.model != "auto":
-        return parallel.model, "as asked for"
+        return parallel.model, "as requested"
     enough = keyed and (parallel.keys is None or parallel.keys >= KEYS_PER_WORKER * workers)
     if enough and not parallel.skewed:
-        known = "taken to be many (say keys= if they are not)" if parallel.keys is None else f"{parallel.keys:,}"
-        return "keyed", f"the keys are {known} and alike, so that spreading them keeps all workers busy"
+        known = "assumed to be many (give keys= if they are few)" if parallel.keys is None else f"{parallel.keys:,}"
+        return "keyed", f"the keys are {known} and not skewed, so they keep all workers busy"
     if not keyed:
         reason = "there is only one group"
     elif not enough:
@@ -82,8 +82,8 @@ def _model(
     if incremental and numbered is None:
         return "active", f"{reason}, all windows are forward-context-free, and partial results answer them"
     if numbered is not None:
-        return "agnostic", f"{reason}, and tuples get to know their window of {numbered.title} only as they are settled"
-    return "agnostic", f"{reason}, and whole windows differ in what they cost: jobs go to whoever is free"
+        return "agnostic", f"{reason}, and a tuple's windows of {numbered.title} are unknown until it is finalized"
+    return "agnostic", f"{reason}, and windows that need the rows themselves differ in cost: any free worker takes one"
 
 
 def _aware(windows: Sequence[Window]) -> Window | None:

@@ -117,16 +117,16 @@ class Workers(Option):
             whose = "Window i belongs to worker i mod n"
             if self.batch > 1:
                 whose = f"Windows are dealt out {self.batch:,} consecutive ones at a time"
-            lines.append(f"  {whose}; panes go to the workers whose windows hold them, and to no other.")
+            lines.append(f"  {whose}; panes go only to the workers whose windows contain them.")
             if not all(isinstance(window, PaneWindow) for window in plan.windows):
-                lines.append("  Tuples that are to be numbered, or to make a session, go to all of them.")
+                lines.append("  Tuples of sessions, and of windows in event-time order, go to all workers.")
         elif self.model == "agnostic":
             lines.append(
-                f"  Windows that are complete become jobs, runs of consecutive windows with their chunks; up to "
+                f"  Closed windows become jobs, runs of consecutive windows with their chunks; up to "
                 f"{self.tasks} tasks compute them, each as soon as a core is free."
             )
         if self.ordered:
-            lines.append("  Results of a batch are put in one order, by one task.")
+            lines.append("  One task puts the results of a batch in window order.")
         return lines
 
 
