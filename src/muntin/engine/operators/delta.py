@@ -1,6 +1,6 @@
 """Delta windows: every valid tuple has a number and a leaf, with registers from which the next tuple continues.
 
-The last leaf of a key is kept for ever: it has the current δ, and the last trigger.
+The last leaf of a key is kept forever: it has the current δ, and the last trigger.
 """
 
 from __future__ import annotations
