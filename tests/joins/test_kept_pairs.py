@@ -17,7 +17,7 @@ from muntin import windows as W
 from muntin.arrays import Float64Array
 from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Method, Shedding
-from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
+from muntin.features.shedding.scaled import Kind, Scaled, ShedSizes
 from muntin.features.shedding.weighed import Weighed, WeighedSquares
 from muntin.joins import pairs, product
 from muntin.joins.kept_pairs import KeptPairs, interval_of
@@ -134,7 +134,7 @@ def test_variances_over_pairs_are_off_by_little_on_average_and_have_no_interval(
 def test_the_number_of_all_pairs_is_exact_where_tuples_are_counted() -> None:
     drawn = WindowSamples("concept", seed=6, close=False)
     found = KeptPairs.of([Weighed(None, None)], [drawn.number], drawn.batch)
-    shed_windows = ShedWindows(np.full(WINDOWS, 12), np.full(WINDOWS, 5400.0), False, 0.95)
+    shed_windows = ShedSizes(np.full(WINDOWS, 12), np.full(WINDOWS, 5400.0), False, 0.95)
     interval = interval_of(Scaled("count", Weighed(None, None), counted=True), found.estimates(0, False), shed_windows)
     for each in (interval.value, interval.low, interval.high):
         assert np.allclose(each, SIZES["left"] * SIZES["right"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from muntin.arrays import Float64Array, Runs, State, fold_runs
 from muntin.engine.plan import Plan
 from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
-from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
+from muntin.features.shedding.scaled import Kind, Scaled, ShedSizes
 from muntin.features.shedding.strata import kept_by_concept, random_numbers
 from muntin.features.shedding.weighed import Estimates, Weighed
 from muntin.panes import packed
@@ -125,7 +125,7 @@ def test_intervals_cover(made: str, kind: Kind, counting: float) -> None:
     rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], 2 * WINDOWS, Strata(received.astype(np.float64)))
     windows = Runs.of_lengths(np.full(WINDOWS, 2))
     states = [each.reduce(each.lift(rows), windows) for each in partials(WEIGHED, (FloatSum("counts", "x"),))]
-    shed_windows = ShedWindows(np.full(WINDOWS, 60), np.full(WINDOWS, float(SIZE)), False, 0.95)
+    shed_windows = ShedSizes(np.full(WINDOWS, 60), np.full(WINDOWS, float(SIZE)), False, 0.95)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(WINDOWS), estimates(states), shed_windows)
     assert found is not None
     total = (x * counts).sum(axis=1)

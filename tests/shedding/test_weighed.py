@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.arrays import Float64Array, Runs, State, fold_runs
-from muntin.features.shedding.scaled import Kind, Scaled, ShedWindows
+from muntin.features.shedding.scaled import Kind, Scaled, ShedSizes
 from muntin.features.shedding.strata import kept_by_concept, kept_uniformly, random_numbers
 from muntin.features.shedding.weighed import FIELDS, Weighed, WeighedSquares
 from muntin.partials.rows import Rows
@@ -151,7 +151,7 @@ def interval(kind: Kind, state: State, size: Float64Array, is_uniform: bool) -> 
     names = list(WEIGHED_SQUARES.names)[: len(state)]
     estimates = dict(zip(names, state, strict=True))
     stood_for = estimates if is_uniform else None  # all of them count
-    shed_windows = ShedWindows(state[3].astype(np.int64), size, is_uniform, 0.95, stood_for)
+    shed_windows = ShedSizes(state[3].astype(np.int64), size, is_uniform, 0.95, stood_for)
     found = Scaled(kind, WEIGHED).interval(pa.nulls(len(size)), estimates, shed_windows)
     assert found is not None
     return found.value, found.low, found.high
@@ -209,7 +209,7 @@ def test_counts_of_what_fulfils_a_condition_are_covered() -> None:
     rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], WINDOWS, Strata(received.astype(np.float64)))
     state = Weighed("counts", None).lift(rows)
     estimates = dict(zip(FIELDS, state, strict=True))
-    shed_windows = ShedWindows(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
+    shed_windows = ShedSizes(np.full(WINDOWS, 40), np.full(WINDOWS, float(SIZE)), False, 0.95)
     found = Scaled("count", Weighed("counts", None)).interval(pa.nulls(WINDOWS), estimates, shed_windows)
     assert found is not None
     truth = fulfils.sum(axis=1)

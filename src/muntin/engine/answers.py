@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from muntin.arrays import Int64Array
 from muntin.engine.contents import OfContents, ShardTuples, holistic
+from muntin.engine.emitted import Results
 from muntin.engine.estimates import Estimates
 from muntin.engine.operators.operator import Answers, Combined, LazyAggregates, LazyOfSome, WindowOperator
 from muntin.engine.schema import Schema
@@ -92,14 +93,26 @@ def closed_windows(operator: WindowOperator, combined: Combined) -> ClosedWindow
     return ClosedWindows(operator, combined.answers, combined.values, combined.lazy)
 
 
+def results(
+    schema: Schema, table: PaneTable, operator: WindowOperator, combined: Iterator[Combined], link: AnswerLink
+) -> Iterator[Results]:
+    """The rows of results of windows that are combined."""
+    for windows in combined:
+        for answered in link.answer(closed_windows(operator, windows)):
+            aligned = answered.windows if answered.window_of_row is None else None
+            yield Results(rendered(schema, table, answered), aligned)
+
+
 def rendered(schema: Schema, table: PaneTable, answered: Answered) -> pa.RecordBatch:
     """Rows of results."""
     answers, values = answered.windows.answers, answered.values
     columns = [values[column.name] for column in schema.columns]
     if schema.quality_fields is not None:
         assert answered.estimates is not None, "some link makes estimates"
-        quality = answered.estimates.column(schema.quality_fields, values)
-        columns.append(quality if answered.window_of_row is None else quality.take(pa.array(answered.window_of_row)))
+        if answered.window_of_row is None:
+            columns.append(answered.estimates.column(schema.quality_fields, values))
+        else:
+            columns.append(answered.estimates.column_of_rows(schema.quality_fields, answered.window_of_row))
     if answered.window_of_row is not None:
         answers = answers.take(answered.window_of_row)
     return result_batch(schema, table, answers, columns)

@@ -49,7 +49,8 @@ class Arrived:
             for name in ("rows", "invalid_rows", "outside_rows", "ahead_rows"):
                 counts[name] += getattr(share, name)
             for name, notes in share.read_notes().items():
-                features[name].receive(notes)
+                if name in features:
+                    features[name].receive(notes)
             if share.panes is not None:
                 counts["arrived_bytes"] += len(share.panes)
                 table, late_rows = _in_time(packed.unpack(plan.layout, share.panes), plan, closed, features)

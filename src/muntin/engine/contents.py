@@ -77,10 +77,6 @@ class ShardTuples:
         assert self._kept is not None, "only queries that keep tuples are answered from them"
         return self._kept
 
-    def values(self, operator: WindowOperator, answers: Answers) -> dict[str, pa.Array]:
-        """The holistic aggregates of each window."""
-        return self.computed(operator, answers, holistic(operator))
-
     def computed(
         self, operator: WindowOperator, answers: Answers, functions: Mapping[str, OfContents]
     ) -> dict[str, pa.Array]:

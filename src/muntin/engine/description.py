@@ -25,6 +25,10 @@ FUNCTION = "a function of whole windows"
 Description: TypeAlias = dict[str, Any]
 
 
+DESCRIBED = ("version", "time", "windows", "keys", "types", "aggregates", "partials", "tuples", "applied")
+"""The parts of every description. Features have others, by their names."""
+
+
 def description(plan: Plan) -> Description:
     applied = _applied(plan)
     content = {

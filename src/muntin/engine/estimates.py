@@ -78,6 +78,8 @@ class Estimates:
     complete: set[str] = field(default_factory=set)
     """The estimated aggregates whose intervals include exact windows, where both sides equal the answer."""
 
+    _of_windows: pa.Array | None = None
+
     @classmethod
     def all_exact(cls, size: Int64Array, mode: str) -> Estimates:
         return cls(np.zeros(0, dtype=np.int64), mode, np.zeros(0), 1.0, size, size)
@@ -131,6 +133,12 @@ class Estimates:
             for sides in (self.low, self.high)
         )
         return low, high
+
+    def column_of_rows(self, fields: QualityFields, window_of_row: Int64Array) -> pa.Array:
+        """The column `quality` for rows that a function returned; it is made once for all pieces of the windows."""
+        if self._of_windows is None:
+            self._of_windows = self.column(fields, {})
+        return self._of_windows.take(pa.array(window_of_row))
 
     def column(self, fields: QualityFields, answers: Mapping[str, pa.Array]) -> pa.Array:
         """The column `quality`."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
 from muntin.engine.features import KeptRows, RowFeature, Task
 from muntin.engine.plan import Plan
+from muntin.errors import MuntinError
 from muntin.panes import keys, packed
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import (
@@ -189,9 +190,11 @@ class PaneStage:
         return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
 
     def _kept(self, times: Int64Array, panes: Panes) -> KeptRows | None:
-        """The tuples that are kept, if a feature drops any. All groups have been counted by then."""
-        choices = (feature.keep(times, panes) for feature in self._features.values())
-        return next((kept for kept in choices if kept is not None), None)
+        """The tuples that are kept, if a feature drops any."""
+        choices = [kept for feature in self._features.values() if (kept := feature.keep(times, panes)) is not None]
+        if len(choices) > 1:
+            raise MuntinError("Two features choose which rows are kept; use one of them at a time.")
+        return choices[0] if choices else None
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept. Initially every operator counts all tuples."""

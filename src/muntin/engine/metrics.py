@@ -49,6 +49,17 @@ ENGINE_METRICS = (
     Metric("uncompressed_bytes", "Bytes of the chunks in the state that are not compressed."),
     Metric("resident_bytes", "Bytes of the chunks in the workers' memory."),
     Metric("left_chunks", "Chunks that are only in the state."),
+    Metric("jobs", "Window jobs that the last batch handed out."),
+    Metric("job_bytes", "Bytes of those jobs."),
+    Metric("compressed_chunks", "Chunks in the state that are compressed."),
+    Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
+    Metric(
+        "compressed_after",
+        "D at present: the age in event time of the youngest compressed chunk, in microseconds.",
+        fold="max",
+    ),
+    Metric("compressions", "Chunks that were compressed.", counter=True),
+    Metric("decompressions", "Chunks that were decompressed, for windows that needed them.", counter=True),
 )
 """The metrics of every query. Features declare their own."""
 

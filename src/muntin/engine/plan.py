@@ -17,7 +17,7 @@ from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.decomposable import CountAggregate
 from muntin.engine.answers import AnswerLink, Exact, FromPartials
 from muntin.engine.contents import ShardTuples
-from muntin.engine.description import Description, description
+from muntin.engine.description import DESCRIBED, Description, description
 from muntin.engine.features import Collect, Feature, Option, Spread
 from muntin.engine.fingerprint import fingerprint
 from muntin.engine.functions import WindowFunction
@@ -28,6 +28,7 @@ from muntin.engine.metrics import ENGINE_METRICS, Metric
 from muntin.engine.operators.operator import NEVER_MORE, Output, TupleOperator, WindowOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.schema import Schema
+from muntin.errors import MuntinError
 from muntin.panes.grid import PaneGrid
 from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
@@ -82,6 +83,8 @@ class Draft:
         return draft
 
     def with_feature(self, feature: Feature) -> Draft:
+        if self.has(feature.name) or feature.name in DESCRIBED:
+            raise MuntinError(f"There is a feature {feature.name!r} already; give each its own name.")
         features = sorted([*self.features, feature], key=lambda feature: feature.order)
         return replace(self, features=tuple(features))
 
@@ -265,6 +268,9 @@ class Plan:
     def metrics(self) -> tuple[Metric, ...]:
         """All metrics of a shard."""
         declared = [*ENGINE_METRICS, *(metric for feature in self.features for metric in feature.metrics)]
+        for metric in declared:
+            if any(other.name == metric.name and other != metric for other in declared):
+                raise MuntinError(f"Two metrics are called {metric.name!r}; give each its own name.")
         return tuple({metric.name: metric for metric in declared}.values())
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,6 +75,3 @@ class Schema:
         if self.late_row is not None:
             fields.append(pa.field("late", self.late_row))
         return pa.schema(fields)
-
-    def keys_of(self, batch: pa.RecordBatch) -> Sequence[pa.Array]:
-        return [batch.column(key) for key in self.keys]

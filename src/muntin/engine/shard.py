@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
-from muntin.engine.answers import AnswerLink, closed_windows, rendered
+from muntin.engine.answers import AnswerLink, results
 from muntin.engine.batch import Arrived, ShardBatch
 from muntin.engine.chunks.needed import NeededTuples, drop_useless
 from muntin.engine.contents import ShardTuples
@@ -22,7 +22,7 @@ from muntin.engine.metrics import Metrics
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
-from muntin.engine.store import Change, Header, ShardStore, TableStore
+from muntin.engine.store import Change, Header, ShardStore, header_parts
 from muntin.panes.table import compacted
 from muntin.panes.watermarks import Watermarks
 
@@ -59,6 +59,7 @@ class Shard:
         arrived = sent if isinstance(sent, Arrived) else Arrived.of(sent, self.plan, closed, self.features)
         yield from map(Results, arrived.late)
         batch = self._restored(arrived, closed, watermark)
+        del sent, arrived  # their memory is free for the answers
         self._ingest(batch)
         yield from self._answers(batch)
         self._prune(batch)
@@ -95,7 +96,7 @@ class Shard:
         self.metrics.add(invalid_rows=batch.ingested.invalid_rows)
         batch.tuples = shard_tuples(batch)
         self._call_features(lambda feature: feature.ingested(batch))
-        batch.before = batch.arrived = None  # their memory is free for the answers
+        batch.before = batch.arrived = None
 
     def _answers(self, batch: ShardBatch) -> Iterator[Emitted]:
         """The results of all windows that close with this batch."""
@@ -103,9 +104,9 @@ class Shard:
         for feature in self.features.values():
             emitted = feature.emit(emitted, batch)
         begin = perf_counter_ns()
-        for results in emitted:
-            self.metrics.add(answer_nanoseconds=perf_counter_ns() - begin, results=len(results))
-            yield results
+        for item in emitted:
+            self.metrics.add(answer_nanoseconds=perf_counter_ns() - begin, results=len(item))
+            yield item
             begin = perf_counter_ns()
         if batch.tuples is not None:
             self.metrics.add(answer_bytes=batch.tuples.read_bytes)
@@ -119,9 +120,7 @@ class Shard:
         for operator, after, until in batch.closing:
             reader = operator.reader(table)
             for closing in reader.closing(after, until, self.plan.keeps_tuples):
-                for combined in reader.combined(closing):
-                    for answered in link.answer(closed_windows(operator, combined)):
-                        yield Results(rendered(self.plan.schema, table, answered), answered.windows)
+                yield from results(self.plan.schema, table, operator, reader.combined(closing), link)
 
     def _prune(self, batch: ShardBatch) -> None:
         """Keep what open windows need."""
@@ -150,14 +149,16 @@ class Shard:
         drop_useless(batch.chunks, needed)
 
     def _commit(self, batch: ShardBatch) -> None:
-        parts = {name: part for feature in self.features.values() for name, part in feature.commit(batch).items()}
+        chunks = batch.chunks
+        self.metrics.add(compressions=chunks.compressions, decompressions=chunks.decompressions)
+        parts = header_parts(feature.commit(batch) for feature in self.features.values())
         header = self.store.commit(
             Change(
                 batch.left,
                 batch.added,
                 batch.now,
                 self.metrics.counters,
-                batch.chunks.commit(),
+                chunks.commit(),
                 parts,
                 batch.new_notes,
                 batch.remembers_table,
@@ -172,11 +173,16 @@ class Shard:
         metrics["chunks"] = len(chunks)
         metrics["chunk_tuples"] = sum(chunk.tuples for chunk in chunks)
         metrics["uncompressed_bytes"] = sum(chunk.size for chunk in chunks if not chunk.compressed)
+        compressed = [chunk for chunk in chunks if chunk.compressed]
+        metrics["compressed_chunks"] = len(compressed)
+        metrics["compressed_bytes"] = sum(chunk.size for chunk in compressed)
+        metrics["compressed_after"] = max(0, min((batch.chunks.age(chunk) for chunk in compressed), default=0))
         metrics["left_chunks"] = sum(not batch.chunks.is_resident(chunk) for chunk in chunks)
         metrics["resident_bytes"] = batch.chunks.resident_bytes
         metrics["state_bytes"] = sum(segment.size for segment in header.segments) + batch.chunks.state_bytes
         metrics["segments"] = len(header.segments)
-        metrics["cache_hits"], metrics["cache_misses"] = int(self.store.cache_hit), int(not self.store.cache_hit)
+        hit = self.store.cache_hit
+        metrics["cache_hits"], metrics["cache_misses"] = int(hit is True), int(hit is False)
         if table is not None:
             metrics["panes"] = sum(len(operator.own(table)[0]) for operator in self.plan.operators)
             metrics["tuples"] = 0 if table.tuples is None else len(table.tuples)
@@ -210,8 +216,3 @@ def chain(
     for feature in features:
         link = feature.link(link, tuples, batch)
     return link
-
-
-def answer_table(plan: Plan, sent: Iterable[PackedPanes], shard: int = 0) -> Iterator[Emitted]:
-    """The results of one shard of a table: all of its windows."""
-    yield from Shard(plan, TableStore(plan), shard).run(sent, EVERYTHING)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -23,6 +23,7 @@ from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed, without_closed_of_part
 from muntin.engine.state import MemoryState, StateBackend, StateValues
+from muntin.errors import StateError
 from muntin.panes import packed
 from muntin.panes.table import PaneTable, compacted, merge
 from muntin.panes.watermarks import Watermarks
@@ -92,6 +93,8 @@ class Header:
 
 
 _HEADER_FIELDS = ("fingerprint", "shards", "version", "watermark", "finalized", "next_segment", "waits", "described")
+_TAKEN = {*_HEADER_FIELDS, "segments", "chunks", "totals", "settled"}
+"""Names that features cannot use in the header."""
 
 
 class HotCache:
@@ -156,7 +159,8 @@ class ShardStore(Protocol):
     """The state of a shard between batches."""
 
     header: Header
-    cache_hit: bool
+    cache_hit: bool | None
+    """Whether the table was still in the worker's memory; None if nothing is kept."""
 
     @property
     def values(self) -> StateValues: ...
@@ -195,7 +199,7 @@ class TableStore:
         self._plan = plan
         self.values = StateValues(MemoryState(), "", 0)
         self.header = Header("", len(plan.shards), version="", watermark=ALWAYS, finalized=ALWAYS)
-        self.cache_hit = False
+        self.cache_hit: bool | None = None
 
     def table(self) -> PaneTable | None:
         return None
@@ -227,7 +231,7 @@ class PaneStore:
         self._cache = cache
         self.values = StateValues(backend, query, shard, plan.host)
         self.header = self._read_header()
-        self.cache_hit = False
+        self.cache_hit: bool | None = False
 
     def chunks(self, finalized: int, policy: ChunkPolicy | None = None) -> ChunkStore:
         """The chunks, for a batch that finalizes tuples up to this time."""
@@ -384,3 +388,14 @@ class PaneStore:
 
 def _sums(totals: Mapping[str, int], counters: Mapping[str, int]) -> dict[str, int]:
     return {name: totals.get(name, 0) + count for name, count in counters.items()}
+
+
+def header_parts(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The features' parts of the header as one; an error if a name is taken."""
+    merged: dict[str, Any] = {}
+    for part in parts:
+        taken = part.keys() & (merged.keys() | _TAKEN)
+        if taken:
+            raise StateError(f"{sorted(taken)[0]!r} is in the header of the state already; commit it by another name.")
+        merged |= part
+    return merged

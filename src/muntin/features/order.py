@@ -1,9 +1,9 @@
 """The stated order of the features: the engine calls them by it, the outermost first.
 
-A feature of your own takes a number between those that it belongs between: below 10 it is outside of all of these, and
+A feature of your own takes a number between those that it belongs between: below 5 it is outside of all of these, and
 above 60 it is the innermost.
 """
 
 from __future__ import annotations
 
-WORKERS, RANKING, DRIFT, SHEDDING, SAMPLING, COMPRESSION = 10, 20, 30, 40, 50, 60
+JOIN, WORKERS, ORDERED, RANKING, DRIFT, SHEDDING, SAMPLING, COMPRESSION = 5, 10, 11, 20, 30, 40, 50, 60

@@ -12,6 +12,7 @@ from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.features import Knob, ShardFeature, Task
 from muntin.engine.plan import Plan
+from muntin.features.order import JOIN
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class BothSides(Knob):
 
     counts: tuple[str, ...]
     name = "join"
-    order = 5  # windows without a match are left out before any feature sees them
+    order = JOIN  # windows without a match are left out before any feature sees them
     written = ""
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:

@@ -17,7 +17,6 @@ from muntin.engine.hidden import HIDDEN
 from muntin.errors import MuntinError
 from muntin.expressions import Given
 from muntin.joins.backend import spark
-from muntin.joins.both_sides import BothSides
 from muntin.joins.multiplied import multiplied, why_not
 from muntin.joins.names import PLACES, SIDE_FLAGS, SIDES, TIME, WEIGHTS, SideName, other
 from muntin.joins.pairs import OverPairs
@@ -166,6 +165,8 @@ class Join:
         counts = {_COUNTS[side]: CountAggregate(None, None).bind({}, SIDE_FLAGS[side], time) for side in SIDES}
         bound = {name: self._multiplied(joined) for name, joined in self.aggregates.items()}
         query = replace(self.query, source=self._source(), aggregates={**bound, **counts})
+        from muntin.joins.both_sides import BothSides  # a feature: other queries do not import it
+
         query = query.use(BothSides(tuple(_COUNTS.values())))
         query.check_complete()
         return Prepared(query)

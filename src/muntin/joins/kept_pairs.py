@@ -19,7 +19,7 @@ from muntin.arrays import Array, Float64Array, Int64Array, Runs, State, run_star
 from muntin.engine.estimates import EXACT
 from muntin.engine.estimates import Estimates as WindowEstimates
 from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.scaled import Scaled, ShedWindows
+from muntin.features.shedding.scaled import Scaled, ShedSizes
 from muntin.features.shedding.weighed import FIELDS, OF_SQUARES, Estimates, Weighed
 from muntin.joins.names import PLACES, SIDES, WEIGHTS, SideName, other
 from muntin.panes import keys as key_codes
@@ -171,7 +171,7 @@ class KeptPairs:
         fields["weights"] = np.full(len(count), np.inf)  # variances get no interval
         return fields
 
-    def quality(self, groups: Int64Array, policy: Shedding) -> tuple[WindowEstimates, ShedWindows]:
+    def quality(self, groups: Int64Array, policy: Shedding) -> tuple[WindowEstimates, ShedSizes]:
         """The part of the quality of these groups that is the same for all aggregates."""
         kept = {side: count[groups] for side, count in self.tuples.items()}
         received = {side: count[groups] for side, count in self.received.items()}
@@ -183,7 +183,7 @@ class KeptPairs:
             shed |= side_shed
         positions, sizes = np.flatnonzero(shed), size.astype(np.int64)
         quality = WindowEstimates(positions, EXACT, np.zeros(len(positions)), policy.confidence, pairs, sizes)
-        return quality, ShedWindows(effective_size, size, policy.is_uniform, policy.confidence)
+        return quality, ShedSizes(effective_size, size, policy.is_uniform, policy.confidence)
 
     def _spread(self, side: SideName) -> Float64Array:
         """The factor of the squares of each tuple. NaN for a single drawn tuple, which gives no variance."""
@@ -214,7 +214,7 @@ def _moments(group: Int64Array, count: int, weight: Float64Array, x: Float64Arra
     return (total, mean, squares, *[zeros] * (len(FIELDS) - 3))
 
 
-def interval_of(scaled: Scaled, estimates: Estimates, windows: ShedWindows) -> Interval:
+def interval_of(scaled: Scaled, estimates: Estimates, windows: ShedSizes) -> Interval:
     """The answers over all pairs, with the bounds of the true values."""
     if scaled.kind == "count" and windows.is_uniform:
         return _sum_of_ones(estimates, windows)
@@ -223,7 +223,7 @@ def interval_of(scaled: Scaled, estimates: Estimates, windows: ShedWindows) -> I
     return interval
 
 
-def _sum_of_ones(estimates: Estimates, windows: ShedWindows) -> Interval:
+def _sum_of_ones(estimates: Estimates, windows: ShedSizes) -> Interval:
     """The number of pairs if tuples were not counted: a sum of ones, as pairs are not drawn independently."""
     count = estimates["count"]
     zeros = np.zeros(len(count))

@@ -29,6 +29,7 @@ from muntin.panes.tuples import WEIGHT
 from muntin.windows import PaneWindow, TimeWindow
 
 if TYPE_CHECKING:
+    from muntin.features.shedding.weighed import Weighed
     from muntin.joins.kept_pairs import KeptPairs
     from muntin.joins.shed_pairs import PairEstimates
 
@@ -88,6 +89,13 @@ class OverPairs:
         of_estimates = () if self.estimates is None else (*WEIGHTS.values(), *PLACES.values())
         return (*self.plan.types, *of_estimates)
 
+    @cached_property
+    def _measures(self) -> tuple[Weighed, ...]:
+        """What is estimated for all pairs."""
+        from muntin.joins.shed_pairs import measures
+
+        return measures(self.plan)
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Emit each group once it is complete: a task keeps the pairs of one window and key, and of one batch."""
         stage = PaneStage(self.plan)
@@ -119,7 +127,7 @@ class OverPairs:
             return []
         kept = None
         if self.estimates is not None:
-            kept = self.estimates.kept(self.plan, pairs)
+            kept = self.estimates.kept(self.plan, self._measures, pairs)
             left, right = (np.asarray(pairs.column(name)) for name in WEIGHTS.values())
             pairs = pairs.append_column(WEIGHT, pa.array(left * right))
         return [_Lifted(stage.lift(pairs, np.asarray(pairs.column(TIME).cast(pa.int64()))), kept)]

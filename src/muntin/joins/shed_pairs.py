@@ -45,9 +45,9 @@ class PairEstimates(Knob):
     def plan(self, draft: Draft) -> Draft:
         return replace(draft.with_feature(self), weighs=True)
 
-    def kept(self, plan: Plan, pairs: pa.RecordBatch) -> KeptPairs:
+    def kept(self, plan: Plan, measured: Sequence[Weighed], pairs: pa.RecordBatch) -> KeptPairs:
         """What estimates need of pairs, beside their partials."""
-        return KeptPairs.of(measures(plan), key_columns(pairs, plan.layout.keys), pairs)
+        return KeptPairs.of(measured, key_columns(pairs, plan.layout.keys), pairs)
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         assert self.pairs is not None, "pairs are kept first"

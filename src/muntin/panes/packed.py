@@ -26,9 +26,10 @@ from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.partials import values
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version 2: chunks share values of the state. Version 3: equal counts of leaves are written once. Version 4: a
-description of the query is stored beside the header. States of earlier versions can still be read."""
+description of the query is stored beside the header. Version 5: counters, and the parts of features in the header, go
+by name. States of earlier versions can still be read."""
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"MNTN"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")

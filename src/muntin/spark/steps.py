@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from muntin.engine.features import Collect
+from muntin.engine.features import Batches, Collect
 from muntin.engine.plan import Plan
 from muntin.spark.memory import keep_freed_memory
 from muntin.spark.pane_stage import this_task
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
-
-Map: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 PAYLOAD = T.StructType([T.StructField("payload", T.BinaryType())])
 
@@ -28,7 +25,7 @@ def spread(jobs: DataFrame, tasks: int) -> DataFrame:
     return jobs.select("task", "payload").repartition(tasks, "task")
 
 
-def computed(plan: Plan, query: str) -> Map:
+def computed(plan: Plan, query: str) -> Batches:
     """Compute jobs, and pass results on."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -45,7 +42,7 @@ def computed(plan: Plan, query: str) -> Map:
     return run
 
 
-def packed(results: Map) -> Map:
+def packed(results: Batches) -> Batches:
     """Pack the results for another shuffle."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,7 +52,7 @@ def packed(results: Map) -> Map:
     return run
 
 
-def collected(steps: Sequence[Collect]) -> Map:
+def collected(steps: Sequence[Collect]) -> Batches:
     """Run the steps over the results of all shards, which must be in one partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

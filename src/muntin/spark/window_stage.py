@@ -54,7 +54,7 @@ class Finish(Protocol):
 class ShardProcessor(StatefulProcessor):
     """Spark's stateful processor, grouped by shard.
 
-    A timer one millisecond behind the watermark fires in the next batch in which the watermark moves, so a shard
+    A timer one millisecond after the watermark fires in the next batch in which the watermark moves, so a shard
     runs in every such batch, with or without rows: its windows close on time, and it knows which rows are late.
     """
 

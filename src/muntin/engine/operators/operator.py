@@ -78,7 +78,7 @@ class LazyAggregates:
         """The hidden aggregates."""
         return {}
 
-    def shed(self) -> Int64Array:
+    def incomplete(self) -> Int64Array:
         """The windows that contain incomplete strata (with shed tuples), if those have their own leaves; in order."""
         return np.zeros(0, dtype=np.int64)
 
@@ -97,8 +97,8 @@ class LazyOfSome(LazyAggregates):
     def lowered(self) -> dict[str, pa.Array]:
         return {name: values.take(pa.array(self.windows)) for name, values in self.of_all.lowered().items()}
 
-    def shed(self) -> Int64Array:
-        shed = self.of_all.shed()
+    def incomplete(self) -> Int64Array:
+        shed = self.of_all.incomplete()
         return np.flatnonzero(np.isin(self.windows, shed, assume_unique=True))
 
     def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:

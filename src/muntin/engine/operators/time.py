@@ -233,7 +233,7 @@ class CombinedLeaves(LazyAggregates):
             values[output.name] = lowered(output, slots, ranges.windows, len(self._answers.key), self._table)
         return values
 
-    def shed(self) -> Int64Array:
+    def incomplete(self) -> Int64Array:
         assert self._operator.incomplete_set is not None
         windows = self._leaf_ranges(self._operator.incomplete_set).windows
         return np.arange(len(self._answers.key)) if windows is None else windows

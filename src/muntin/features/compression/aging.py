@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from muntin.engine.batch import ShardBatch
 from muntin.engine.chunks.store import ChunkStore
 from muntin.engine.features import Feature, ShardFeature, Task
-from muntin.engine.metrics import Metric
 from muntin.engine.plan import Plan
 from muntin.features.compression.policy import Compression
 from muntin.features.order import COMPRESSION
-
-METRICS = (
-    Metric("compressed_chunks", "Chunks in the state that are compressed."),
-    Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
-    Metric(
-        "compressed_after",
-        "D at present: the age in event time of the youngest compressed chunk, in microseconds.",
-        fold="max",
-    ),
-    Metric("compressions", "Chunks that were compressed.", counter=True),
-    Metric("decompressions", "Chunks that were decompressed, for windows that needed them.", counter=True),
-)
 
 
 @dataclass(frozen=True)
@@ -36,7 +22,6 @@ class CompressedChunks(Feature):
     policy: Compression
     name = "compression"
     order = COMPRESSION
-    metrics = METRICS
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         return Aging(self.policy, len(plan.shards))
@@ -68,15 +53,6 @@ class Aging(ShardFeature):
         self._age(batch.chunks)
         tuples = None if batch.left is None else batch.left.tuples
         self._stay_within_limit(batch.chunks, others=0 if tuples is None else tuples.nbytes)
-
-    def commit(self, batch: ShardBatch) -> Mapping[str, Any]:
-        chunks, metrics = batch.chunks, batch.metrics
-        compressed = [chunk for chunk in chunks.chunks if chunk.compressed]
-        metrics["compressions"], metrics["decompressions"] = chunks.compressions, chunks.decompressions
-        metrics["compressed_chunks"] = len(compressed)
-        metrics["compressed_bytes"] = sum(chunk.size for chunk in compressed)
-        metrics["compressed_after"] = max(0, min((chunks.age(chunk) for chunk in compressed), default=0))
-        return {}
 
     def _age(self, chunks: ChunkStore) -> None:
         """Compress the chunks that were not updated for D, oldest first."""

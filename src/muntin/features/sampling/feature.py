@@ -47,7 +47,7 @@ class Sampling(Feature):
         return self.plan.policy
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
-        return SampledShard(plan, self.plan, plan.shards.index(shard) if shard in plan.shards else 0)
+        return SampledShard(plan, self.plan, plan.shards.index(shard))
 
     def is_exact(self, name: str) -> bool:
         return name not in self.plan.estimators
@@ -78,7 +78,8 @@ class SampledShard(ShardFeature):
         self._pause = Pause.decode(**parts.get("pause", {}))
         batch.chunks.holds = not self._sampling.specs or self._falls_back
         now = batch.now.finalized
-        if self._pause.is_first and (groups := crowd(self._plan, self._sampling, batch.arrived)):
+        is_table = batch.now.watermark >= NEVER_MORE  # whose windows all close at once: there is nothing to pause
+        if not is_table and self._pause.is_first and (groups := crowd(self._plan, self._sampling, batch.arrived)):
             self._pause = self._pause.from_the_start(now, groups)
         self._is_paused = self._pause.is_on(now)
         waits = self._is_paused and bool(self._sampling.specs) and not self._plan.needs_order

@@ -61,7 +61,7 @@ class Scaled:
         return not is_uniform and self.kind in ("count", "sum", "mean")
 
     def interval(
-        self, known: pa.Array, estimates: Estimates | None, windows: ShedWindows, partners: Estimates | None = None
+        self, known: pa.Array, estimates: Estimates | None, windows: ShedSizes, partners: Estimates | None = None
     ) -> Interval | None:
         """The answers and their bounds, for windows that lost tuples; `known` are the answers over the kept tuples.
 
@@ -75,7 +75,7 @@ class Scaled:
                 interval = _times(interval, self.partners._own(windows.calibrated(partners), windows))
         return interval
 
-    def _own(self, estimates: Estimates, windows: ShedWindows) -> Interval:
+    def _own(self, estimates: Estimates, windows: ShedSizes) -> Interval:
         if self.kind == "count":
             if self.counted and not windows.is_uniform:
                 return Interval(estimates["count"], estimates["count"], estimates["count"])
@@ -92,7 +92,7 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class ShedWindows:
+class ShedSizes:
     """Windows from which tuples were shed."""
 
     kept: Int64Array
@@ -107,7 +107,7 @@ class ShedWindows:
     @classmethod
     def of(
         cls, estimates: WindowEstimates, shed: Int64Array, is_uniform: bool, represented: Estimates | None = None
-    ) -> ShedWindows:
+    ) -> ShedSizes:
         return cls(
             estimates.sampled[shed],
             estimates.size[shed].astype(np.float64),
@@ -138,7 +138,7 @@ class ShedWindows:
                 calibrated[name] = calibrated[name] * (1 - share)
         return calibrated | {"certainty": estimates["certainty"]}
 
-    def take(self, positions: Int64Array) -> ShedWindows:
+    def take(self, positions: Int64Array) -> ShedSizes:
         return replace(self, kept=self.kept[positions], size=self.size[positions])
 
 
@@ -160,7 +160,7 @@ def _at_least_one(count: Float64Array) -> Float64Array:
     return np.maximum(count, 1.0)
 
 
-def _around(value: Float64Array, scatter: Float64Array, estimates: Estimates, windows: ShedWindows) -> Interval:
+def _around(value: Float64Array, scatter: Float64Array, estimates: Estimates, windows: ShedSizes) -> Interval:
     """Student's t, with Satterthwaite's degrees of freedom where strata differ."""
     kept, certainty = estimates["kept"], estimates["certainty"]
     degrees = np.minimum(estimates["variance"] ** 2 / certainty, kept)
@@ -175,7 +175,7 @@ def _around(value: Float64Array, scatter: Float64Array, estimates: Estimates, wi
     return Interval.around(value, half)
 
 
-def _count(estimates: Estimates, windows: ShedWindows) -> Interval:
+def _count(estimates: Estimates, windows: ShedSizes) -> Interval:
     """The known size times the share of tuples that count.
 
     The share has the interval of Clopper and Pearson, with the effective size of an unstratified sample (Korn and

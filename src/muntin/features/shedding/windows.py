@@ -31,7 +31,7 @@ from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, REPRESENTED, estimates_of, partners_of
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import Scaled, ShedWindows
+from muntin.features.shedding.scaled import Scaled, ShedSizes
 from muntin.features.shedding.weighed import FIELDS
 from muntin.features.shedding.weighed import Estimates as Weights
 from muntin.holistic.contents import WindowContents
@@ -81,7 +81,7 @@ class ShedLink:
             if len(shed):
                 states = lazy.states(shed)
         else:
-            shed, kept = lazy.shed(), size
+            shed, kept = lazy.incomplete(), size
             if len(shed):
                 states = lazy.states(shed)
                 ((missing,),) = states[MISSING]
@@ -103,11 +103,12 @@ class ShedFunction(ShedLink):
     """The link around a window function or the pairs of a join, which see only kept tuples."""
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
-        estimates: Estimates | None = None
+        function = self._plan.function
+        assert function is not None
+        # Pairs come in several pieces, or in none; the user's function is given part of the tuples.
+        of_all = self._function_estimates(windows, None) if function.knows_weights else None
         for answered in self._inner.answer(windows):
-            if estimates is None:  # windows may be answered in several pieces
-                estimates = self._function_estimates(windows, answered.given)
-            yield replace(answered, estimates=estimates)
+            yield replace(answered, estimates=of_all or self._function_estimates(windows, answered.given))
 
     def _function_estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
         """The estimates of a function that got `given` tuples of each window; None means all kept ones."""
@@ -128,13 +129,13 @@ class ShedAnswers(ShedLink):
     """
 
     @cached_property
-    def _scaled(self) -> dict[str, Scaled | None]:
+    def _scaled(self) -> Mapping[str, Scaled | None]:
         return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in self._plan.outputs}
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         known = windows.values
         estimates, shed, states = self._estimates(known, windows.lazy)
-        shed_windows = ShedWindows.of(estimates, shed, self._policy.is_uniform, _of_all(states))
+        shed_windows = ShedSizes.of(estimates, shed, self._policy.is_uniform, _of_all(states))
         answers = dict(known)
         if self._plan.keeps_tuples:
             answers = self._of_tuples(windows, estimates)
@@ -201,7 +202,7 @@ class ShedAnswers(ShedLink):
         estimates: Estimates,
         known: Mapping[str, pa.Array],
         states: States,
-        windows: ShedWindows,
+        windows: ShedSizes,
         shed: Int64Array,
     ) -> None:
         """Scale a decomposable aggregate by the hidden `states` of the windows that lost tuples."""

@@ -13,9 +13,8 @@ from muntin.arrays import BoolArray, Int64Array
 from muntin.engine.batch import ShardBatch
 from muntin.engine.emitted import Emitted
 from muntin.engine.features import Collect, Feature, RowFeature, ShardFeature, Spread, Task
-from muntin.engine.metrics import Metric
 from muntin.engine.plan import Draft, Plan
-from muntin.features.order import WORKERS
+from muntin.features.order import ORDERED, WORKERS
 from muntin.features.workers.collector import in_window_order
 from muntin.features.workers.dealing import Dealing, Worker, deal_out, dealt_operators, in_private_panes
 from muntin.features.workers.jobs import done, window_jobs
@@ -41,10 +40,13 @@ class Ordered(Feature):
     """The results of a batch are sorted."""
 
     name = "ordered"
-    order = WORKERS + 1
+    order = ORDERED
 
     def steps(self, plan: Plan) -> Iterable[Spread | Collect]:
-        yield Collect(partial(in_window_order, plan), plan.result_schema)
+        """Nothing, if another feature brings the results of all shards into one order anyway."""
+        others = (step for feature in plan.features if feature is not self for step in feature.steps(plan))
+        if not any(isinstance(step, Collect) for step in others):
+            yield Collect(partial(in_window_order, plan), plan.result_schema)
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,6 @@ class AgnosticWorkers(Feature):
     tasks: int
     name = "agnostic"
     order = WORKERS
-    metrics = (
-        Metric("jobs", "Window jobs that the last batch handed out."),
-        Metric("job_bytes", "Bytes of those jobs."),
-    )
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         return Emitter(self.tasks)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array, expand, run_starts
-from muntin.engine.answers import closed_windows, rendered
+from muntin.engine.answers import results
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import Part, ShardTuples
 from muntin.engine.emitted import Emitted, Results
@@ -214,9 +214,8 @@ def done(plan: Plan, packed: bytes) -> Iterator[pa.RecordBatch]:
 
 def _results(plan: Plan, job: Job, features: Sequence[ShardFeature]) -> Iterator[Emitted]:
     operator, link = plan.operators[job.operator], chain(plan, JobTuples(plan, job.table), features)
-    for combined in operator.reader(job.table).combined(job.closing):
-        for answered in link.answer(closed_windows(operator, combined)):
-            yield Results(rendered(plan.schema, job.table, answered), answered.windows)
+    combined = operator.reader(job.table).combined(job.closing)
+    yield from results(plan.schema, job.table, operator, combined, link)
 
 
 def computed(plan: Plan, emitted: Iterable[Emitted]) -> Iterator[pa.RecordBatch]:
