@@ -327,4 +327,4 @@ def test_explain_shows_every_model(table: DataFrame, capsys: pytest.CaptureFixtu
             assert f"forward-context-{context}; {window.extent_formula}" in line
             assert "E(w) = " in line
     over(table, W.count(100, 20)).agg(n=A.count()).explain()
-    assert "panes of 20 tuples" in capsys.readouterr().out
+    assert "panes of 20 rows" in capsys.readouterr().out
