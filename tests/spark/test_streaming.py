@@ -58,8 +58,11 @@ def test_a_late_row_counts_in_the_windows_that_are_open(spark: SparkSession, her
     assert late == [("a", 8, 2.0), ("b", 16, 3.0)]
     progress = muntin.progress(handle)
     assert (progress.rows, progress.late_rows, progress.invalid_rows) == (7, 2, 1)
-    per_batch = [report["observedMetrics"]["muntin"]["late_rows"] for report in handle.recentProgress]
-    assert sum(per_batch) == 2
+    observed = [report["observedMetrics"]["muntin"] for report in handle.recentProgress]
+    assert sum(metrics["late_rows"] for metrics in observed) == 2
+    assert sum(metrics["invalid_rows"] for metrics in observed) == sum(metrics["bad_rows"] for metrics in observed) == 1
+    with pytest.warns(DeprecationWarning, match="invalid_rows"):
+        assert progress.bad_rows == 1  # as it was called in the version before
 
 
 def test_a_tuple_may_be_late_for_some_windows_only(spark: SparkSession, here: Path, feed: Feed) -> None:
