@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from muntin.engine.description import FUNCTION, PAIRS, Description, of_tuples
+from muntin.engine.description import DESCRIBED, FUNCTION, PAIRS, Description, of_tuples
 from muntin.engine.hidden import PREFIX
 from muntin.written import call
 
@@ -31,7 +31,7 @@ _DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
 def changes(old: Description, new: Description) -> list[str]:
     """Every difference that matters to the state; an empty list if the descriptions show none."""
-    if old["join"] != new["join"]:
+    if bool(old["join"]) != bool(new["join"]):
         return [_from_to("", "a join" if old["join"] else "a query", "a join" if new["join"] else "a query")]
     differences = [
         *_times(old, new),
@@ -168,39 +168,33 @@ def _applied(old: Description, new: Description) -> Iterator[str]:
 
 
 _COMPUTED = {None: "aggregates", FUNCTION: "a function of windows"}
-_COMPARED = {"approximate": ("seed",), "shed": ("method",), "active": ("batch",)}
-"""The parts of built-in features that the meaning of the state depends on. Of other features, all parts count."""
-_CALLS = {"active": "parallel"}
 
 
 def _features(old: Description, new: Description) -> Iterator[str]:
-    """Differences between the descriptions of features: all entries that are mappings, but for two of every query."""
-    names = {name for query in (old, new) for name, part in query.items() if isinstance(part, dict) or part is None}
-    for name in sorted(names - {"applied", "types"}, key=_rank):
-        was, now = old.get(name), new.get(name)
-        if not was and not now:
-            continue
-        call = f"{_CALLS.get(name, name)}()"
-        if not was or not now:
-            yield _added_or_removed(name, call, was, now)
-            continue
-        for part in _COMPARED.get(name, sorted({*was, *now} - {"written"})):
-            if was.get(part) != now.get(part):
-                values = (repr(feature.get(part)) if name == "shed" else feature.get(part) for feature in (was, now))
-                yield _from_to(f"{part} of {call}", *values)
+    """Differences between features, by what each says of itself (`Feature.described`)."""
+    for was, now in _feature_pairs(old, new):
+        feature = now or was
+        if was and now:
+            for part in feature.get("compared", ()):
+                if was.get(part) != now.get(part):
+                    values = (
+                        repr(value) if isinstance(value, str) else value for value in (was.get(part), now.get(part))
+                    )
+                    yield _from_to(f"{part} of {feature['call']}", *values)
+        elif "choice" in feature:
+            choices = [feature["choice"] if each else f"not {feature['choice']}" for each in (was, now)]
+            yield _from_to(f"{feature['of']} of {feature['call']}", *choices)
+        else:
+            yield f"{feature.get('written', 'an option')} {'added' if now else 'removed'}"
 
 
-def _rank(name: str) -> tuple[int, str]:
-    known = [*_COMPARED]
-    return (known.index(name) if name in known else len(known)), name
-
-
-def _added_or_removed(name: str, call: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    if name == "active":
-        models = ["active" if workers else "not active" for workers in (was, now)]
-        return _from_to(f"worker model of {call}", *models)
-    written = (now or was or {}).get("written", call)
-    return f"{written} {'added' if now else 'removed'}"
+def _feature_pairs(old: Description, new: Description) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """What both queries say of each feature; nothing if one of them does not have it."""
+    names = [name for query in (new, old) for name in query if name not in DESCRIBED]
+    for name in dict.fromkeys(names):
+        was, now = old.get(name) or {}, new.get(name) or {}
+        if was or now:
+            yield was, now
 
 
 def _order(old: Description, new: Description) -> Iterator[str]:
@@ -213,10 +207,9 @@ def _order(old: Description, new: Description) -> Iterator[str]:
 
 def _rest(old: Description, new: Description) -> Iterator[str]:
     """Differences in settings that rarely change the state, listed only if nothing else differs."""
-    for policy in ("approximate", "shed"):
-        written = [(query.get(policy) or {}).get("written") for query in (old, new)]
-        if written[0] != written[1]:
-            yield _from_to("", *written)
+    for was, now in _feature_pairs(old, new):
+        if was.get("written") != now.get("written"):
+            yield _from_to("", was.get("written"), now.get("written"))
     columns = [[name for name in query["types"] if not name.startswith(PREFIX)] for query in (old, new)]
     yield from (f"column {name!r} is no longer read" for name in _unmatched(columns[0], columns[1]))
     yield from (f"column {name!r} is read now" for name in _unmatched(columns[1], columns[0]))

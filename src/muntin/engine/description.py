@@ -25,7 +25,9 @@ FUNCTION = "a function of whole windows"
 Description: TypeAlias = dict[str, Any]
 
 
-DESCRIBED = ("version", "time", "windows", "keys", "types", "aggregates", "partials", "tuples", "applied")
+DESCRIBED = frozenset(
+    ("version", "join", "time", "windows", "keys", "types", "aggregates", "partials", "tuples", "applied")
+)
 """The parts of every description. Features have others, by their names."""
 
 
@@ -33,7 +35,7 @@ def description(plan: Plan) -> Description:
     applied = _applied(plan)
     content = {
         "version": VERSION,
-        "join": any(feature.name == "join" for feature in plan.features) or (applied or {}).get("what") == PAIRS,
+        "join": (applied or {}).get("what") == PAIRS,
         "time": plan.time,
         "windows": [_window(window) for window in plan.own_windows],
         "keys": list(plan.keys),

@@ -5,7 +5,7 @@ rows on the map side, prepare what arrives at a shard, answer windows in its own
 own metrics. Every step has a default that changes nothing. `docs/extending.md` builds one from scratch.
 
 The engine calls the features of a query in the order of `Feature.order`, the outermost first. Answers are a chain, and
-the outermost feature is its last link: Shedding(Sampling(Exact)). So steps that build on each other (`link`, `emit`,
+the outermost feature is its last link: Outer(Inner(Exact)). So steps that build on each other (`link`, `emit`,
 and the steps of a shard's batch) run in the opposite order, from the inside out.
 """
 
@@ -185,7 +185,11 @@ class Feature:
         return ()
 
     def described(self) -> Mapping[str, Any]:
-        """The same in readable form: used to report changes of a query."""
+        """The same for people, as JSON: by it, changes of a query are reported.
+
+        `written` is the option as the user wrote it. `compared` names the parts that the meaning of the state depends
+        on, and `call` says of what they are parts.
+        """
         return {}
 
 

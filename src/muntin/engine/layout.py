@@ -36,7 +36,7 @@ def lay_out(
     """Assign every window to the operator of its kind, and the leaf sets to operators, one after the other.
 
     `applied` are the columns of a window function, if there is one; `sampled` are the columns of samples, if there are
-    samples. With `weighed`, tuples have weights, as others were shed. `lazy` aggregates are only computed on request.
+    samples. With `weighed`, tuples have weights, as others were dropped. `lazy` aggregates are only computed on request.
     """
     operators: list[WindowOperator] = []
     numbered = list(enumerate(windows))
@@ -82,7 +82,7 @@ def _over_panes(
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
     """Share the built-in partials between aggregates, and give every custom one its own leaf set.
 
-    The partials of incomplete strata, whose tuples were partly shed, share a second leaf set.
+    The partials of incomplete strata, whose tuples were partly dropped, share a second leaf set.
     """
     shared: dict[bool, list[Partial]] = {False: [ROW_COUNT], True: []}
     custom: list[CustomPartial] = []

@@ -226,7 +226,7 @@ class PaneStage:
         return leaves
 
     def _incomplete_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
-        """The leaves of groups with shed tuples."""
+        """The leaves of groups with dropped tuples."""
         if rows.strata is None:
             return leaf_set.empty()
         kept = np.bincount(rows.groups, minlength=rows.group_count)

@@ -83,7 +83,7 @@ class Draft:
         return draft
 
     def with_feature(self, feature: Feature) -> Draft:
-        if self.has(feature.name) or feature.name in DESCRIBED:
+        if self.has(feature.name) or feature.name in DESCRIBED - {"join"}:
             raise MuntinError(f"There is a feature {feature.name!r} already; give each its own name.")
         features = sorted([*self.features, feature], key=lambda feature: feature.order)
         return replace(self, features=tuple(features))

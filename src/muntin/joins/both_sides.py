@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ class BothSides(Knob):
     name = "join"
     order = JOIN  # windows without a match are left out before any feature sees them
     written = ""
+
+    def described(self) -> Mapping[str, Any]:
+        return {"multiplied": True}
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         return OnlyBothSides(self.counts)

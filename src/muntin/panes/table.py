@@ -26,8 +26,8 @@ class LeafSet:
     """Partials that share their leaves.
 
     Over panes of time, all built-in partials have one leaf per (key, pane). A custom partial has leaves of its own:
-    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple. Corrections for shedding have
-    leaves only where tuples were shed.
+    one per (key, pane) in which a tuple counts if it is commutative, else one per tuple. Corrections for dropped tuples
+    have leaves only where there are some.
     """
 
     partials: tuple[Partial, ...]
@@ -37,7 +37,7 @@ class LeafSet:
 
     @property
     def of_incomplete(self) -> bool:
-        """Whether its leaves are strata from which tuples were shed."""
+        """Whether its leaves are strata from which tuples were dropped."""
         return self.partials[0].of_incomplete
 
     @property

@@ -16,7 +16,7 @@ MEMBERSHIP = "__muntin_families"
 
 
 WEIGHT = "__muntin_weight"
-"""A column of tuples that survived shedding: the number of received tuples that each represents."""
+"""A column of tuples of which others were dropped: the number of received tuples that each represents."""
 
 
 def membership_type(operators: int) -> pa.DataType:

@@ -26,7 +26,7 @@ class Watermarks:
     finalized: int
     """The time up to which tuples are finalized, in event-time order."""
     waits: bool = False
-    """Whether tuples wait until their chunk is complete even in a query that samples; set while sampling is paused."""
+    """Whether tuples wait until their chunk is complete even in a query that writes tuples through."""
 
     @classmethod
     def at(cls, time: int) -> Watermarks:

@@ -32,7 +32,7 @@ class Partial(ABC):
     where: str | None
     """The boolean column that says which tuples count, if not all of them."""
     of_incomplete: ClassVar[bool] = False
-    """Whether it is kept only where tuples were shed."""
+    """Whether it is kept only where tuples were dropped."""
     rounds: ClassVar[bool] = False
     """Whether combining rounds, so that the last bits depend on the order in which panes are combined."""
 
@@ -81,7 +81,7 @@ class Count(Partial):
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
         if rows.strata is not None and self.column is None and self.where is None:
-            return (rows.strata.received.astype(np.int64),)  # shed tuples count, too
+            return (rows.strata.received.astype(np.int64),)  # dropped tuples count, too
         (groups,) = rows.select(self.inputs, self.where)
         return (np.bincount(groups, minlength=rows.group_count),)
 

@@ -31,7 +31,7 @@ class Rows:
         self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.strata = strata
-        """How the rows were drawn, if others were shed."""
+        """How the rows were drawn, if others were dropped."""
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}

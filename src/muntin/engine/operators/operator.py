@@ -79,7 +79,7 @@ class LazyAggregates:
         return {}
 
     def incomplete(self) -> Int64Array:
-        """The windows that contain incomplete strata (with shed tuples), if those have their own leaves; in order."""
+        """The windows that contain incomplete strata (with dropped tuples), if those have their own leaves; in order."""
         return np.zeros(0, dtype=np.int64)
 
     def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
@@ -98,8 +98,8 @@ class LazyOfSome(LazyAggregates):
         return {name: values.take(pa.array(self.windows)) for name, values in self.of_all.lowered().items()}
 
     def incomplete(self) -> Int64Array:
-        shed = self.of_all.incomplete()
-        return np.flatnonzero(np.isin(self.windows, shed, assume_unique=True))
+        incomplete = self.of_all.incomplete()
+        return np.flatnonzero(np.isin(self.windows, incomplete, assume_unique=True))
 
     def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
         return self.of_all.states(self.windows[positions])

@@ -75,7 +75,7 @@ class TimeOperator(WindowOperator):
 
     @cached_property
     def incomplete_set(self) -> int | None:
-        """The number of the leaf set of incomplete strata, whose tuples were partly shed; None if there is none."""
+        """The number of the leaf set of incomplete strata, whose tuples were partly dropped; None if there is none."""
         return next((number for number, leaf_set in enumerate(self.leaf_sets) if leaf_set.of_incomplete), None)
 
     def reader(self, table: PaneTable) -> TimeReader:

@@ -57,7 +57,13 @@ class Sampling(Feature):
 
     def described(self) -> Mapping[str, Any]:
         samples = [list(spec.columns) for spec in self.plan.specs]
-        return {"seed": self.policy.seed, "samples": samples, "written": self.policy.written}
+        return {
+            "call": "approximate()",
+            "compared": ["seed"],
+            "seed": self.policy.seed,
+            "samples": samples,
+            "written": self.policy.written,
+        }
 
 
 class SampledShard(ShardFeature):

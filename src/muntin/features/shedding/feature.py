@@ -74,7 +74,12 @@ class LoadShedding(Feature):
         return False
 
     def described(self) -> Mapping[str, Any]:
-        return {"method": self.policy.method, "written": self.policy.written}
+        return {
+            "call": "shed()",
+            "compared": ["method"],
+            "method": self.policy.method,
+            "written": self.policy.written,
+        }
 
 
 class SheddingRows(RowFeature):

@@ -102,7 +102,15 @@ class ActiveWorkers(Feature):
         return None if self.worker is None else ActiveShard(plan, self.worker)
 
     def described(self) -> Mapping[str, Any]:
-        return {"batch": self.dealing.batch} if self.worker is not None else {}
+        if self.worker is None:
+            return {}
+        return {
+            "call": "parallel()",
+            "of": "worker model",
+            "choice": "active",
+            "compared": ["batch"],
+            "batch": self.dealing.batch,
+        }
 
 
 class DealtRows(RowFeature):
