@@ -36,7 +36,7 @@ def lay_out(
     """Assign every window to the operator of its kind, and the leaf sets to operators, one after the other.
 
     `applied` are the columns of a window function, if there is one; `sampled` are the columns of samples, if there are
-    samples. With `weighed`, tuples have weights, as others were dropped. `lazy` aggregates are only computed on request.
+    samples. With `weighed`, tuples have weights, as others were dropped. `lazy` aggregates are computed on request.
     """
     operators: list[WindowOperator] = []
     numbered = list(enumerate(windows))

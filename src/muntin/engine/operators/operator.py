@@ -79,7 +79,7 @@ class LazyAggregates:
         return {}
 
     def incomplete(self) -> Int64Array:
-        """The windows that contain incomplete strata (with dropped tuples), if those have their own leaves; in order."""
+        """The windows that contain strata with dropped tuples, if those have leaves of their own; in order."""
         return np.zeros(0, dtype=np.int64)
 
     def states(self, positions: Int64Array) -> dict[str, tuple[State, ...]]:
