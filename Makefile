@@ -1,7 +1,7 @@
 # make demo     see it work, beside plain Spark
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
 # make test     lint, types and tests
-# make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone
+# make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone, benchmarks on Spark
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 # make compare  the speed of two revisions without Spark, about six minutes: make compare ARGS="OLD [NEW]"
 

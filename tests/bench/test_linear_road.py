@@ -221,6 +221,7 @@ def test_both_queries_count_the_stops_of_a_table(spark: SparkSession, tmp_path: 
         assert counted(frame.collect()) == expected
 
 
+@pytest.mark.extended
 @pytest.mark.spark
 def test_both_queries_count_the_stops_of_a_stream(spark: SparkSession, tmp_path: Path, stopping: pa.Table) -> None:
     """Windows that the stream has closed; the time of the last report, less the watermark, decides which."""

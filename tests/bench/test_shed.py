@@ -228,6 +228,7 @@ def test_reports_of_spark() -> None:
     assert shed_overload._seen(report, since) == Seen(3, 10.0, 1.5, 700, 0.25, 2.0)
 
 
+@pytest.mark.extended
 @pytest.mark.spark
 def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: SparkSession, tmp_path: Path) -> None:
     batches = list(rides_on_spark(20_000))
@@ -248,6 +249,7 @@ def test_rides_on_spark_keep_every_route_where_shedding_goes_by_concept(spark: S
     assert answered["uniform"] < len(routes["normal"]) / 2  # of the others nothing was kept
 
 
+@pytest.mark.extended
 @pytest.mark.spark
 def test_windows_that_close_on_spark_have_every_group(spark: SparkSession, tmp_path: Path) -> None:
     data = small()

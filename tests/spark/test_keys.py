@@ -109,6 +109,7 @@ def test_a_key_that_is_also_aggregated_and_the_time_as_a_key(spark: SparkSession
     compare(frame, "ts", "k")
 
 
+@pytest.mark.extended
 def test_very_many_keys(spark: SparkSession) -> None:
     """A million keys, each in a window or two: far more pairs than the dense table of the pane stage holds."""
     frame = spark.range(0, 1_500_000).select(

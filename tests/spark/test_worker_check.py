@@ -19,6 +19,7 @@ def test_workers_that_cannot_run_muntin(tmp_path: Path) -> None:
     check("classic", tmp_path)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.usefixtures("connect_port")
 def test_workers_of_a_connect_server(tmp_path: Path) -> None:
