@@ -172,7 +172,7 @@ _COMPUTED = {None: "aggregates", FUNCTION: "a function of windows"}
 
 def _features(old: Description, new: Description) -> Iterator[str]:
     """Differences between features, by what each says of itself (`Feature.described`)."""
-    for was, now in _feature_pairs(old, new):
+    for name, was, now in _feature_pairs(old, new):
         feature = now or was
         if was and now:
             for part in feature.get("compared", ()):
@@ -185,16 +185,16 @@ def _features(old: Description, new: Description) -> Iterator[str]:
             choices = [feature["choice"] if each else f"not {feature['choice']}" for each in (was, now)]
             yield _from_to(f"{feature['of']} of {feature['call']}", *choices)
         else:
-            yield f"{feature.get('written', 'an option')} {'added' if now else 'removed'}"
+            yield f"{feature.get('written', f'option {name!r}')} {'added' if now else 'removed'}"
 
 
-def _feature_pairs(old: Description, new: Description) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """What both queries say of each feature; nothing if one of them does not have it."""
+def _feature_pairs(old: Description, new: Description) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Each feature by its name, and its description in both queries, empty where a query lacks it."""
     names = [name for query in (new, old) for name in query if name not in DESCRIBED]
     for name in dict.fromkeys(names):
         was, now = old.get(name) or {}, new.get(name) or {}
         if was or now:
-            yield was, now
+            yield name, was, now
 
 
 def _order(old: Description, new: Description) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _order(old: Description, new: Description) -> Iterator[str]:
 
 def _rest(old: Description, new: Description) -> Iterator[str]:
     """Differences in settings that rarely change the state, listed only if nothing else differs."""
-    for was, now in _feature_pairs(old, new):
+    for _, was, now in _feature_pairs(old, new):
         if was.get("written") != now.get("written"):
             yield _from_to("", was.get("written"), now.get("written"))
     columns = [[name for name in query["types"] if not name.startswith(PREFIX)] for query in (old, new)]
