@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cmp_to_key, partial
 from itertools import groupby
 from typing import Any
@@ -75,7 +76,7 @@ def top_of(plan: Plan) -> Top:
 
 def unranked(plan: Plan) -> Plan:
     """The same query with all groups of its windows."""
-    return plan.without(Ranking).without(Drift)
+    return replace(plan, features=tuple(each for each in plan.features if not isinstance(each, Ranking | Drift)))
 
 
 def before(plan: Plan, left: dict[str, Any], right: dict[str, Any]) -> int:

@@ -25,7 +25,7 @@ from muntin.engine.hidden import SIZE, is_hidden
 from muntin.engine.host import NO_HOST, Host
 from muntin.engine.layout import lay_out
 from muntin.engine.metrics import ENGINE_METRICS, Metric
-from muntin.engine.operators.operator import NEVER_MORE, Output, TupleOperator, WindowOperator
+from muntin.engine.operators.operator import NEVER_MORE, Output, WindowOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.schema import Schema
 from muntin.errors import MuntinError
@@ -232,10 +232,6 @@ class Plan:
         """The feature of this type, if the query has it."""
         return next((feature for feature in self.features if isinstance(feature, kind)), None)
 
-    def without(self, kind: type[Feature]) -> Plan:
-        """The plan without the features of a type."""
-        return replace(self, features=tuple(feature for feature in self.features if not isinstance(feature, kind)))
-
     def of_shard(self, shard: int) -> Plan:
         """The plan that a shard follows."""
         plan, index = self, self.shards.index(shard)
@@ -278,10 +274,6 @@ class Plan:
         """The operator of the time windows, if there are any."""
         first = self.operators[0]
         return first if isinstance(first, TimeOperator) else None
-
-    @property
-    def over_tuples(self) -> tuple[TupleOperator, ...]:
-        return tuple(operator for operator in self.operators if isinstance(operator, TupleOperator))
 
     @property
     def needs_order(self) -> bool:
