@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LatePolicy = Literal["drop", "emit"]
 Method = Literal["concept", "uniform"]
+Place = Literal["panes", "source"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
 Codec = Literal["snappy", "lz4", "zstd"]
 RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
@@ -207,14 +208,18 @@ class Query:
         rate: float | None = None,
         *,
         target_latency: Duration | None = None,
+        error: float | None = None,
         method: Method = "concept",
+        at: Place = "panes",
+        incremental: bool = True,
+        least: int = 2,
         seed: int = 0,
         confidence: float = 0.95,
     ) -> Query:
-        """Drop a share of the rows before they are aggregated, and estimate the results from the rest.
+        """Drop a share of the rows before they cost anything, and estimate from the rest what needs the rows.
 
-        Counts and sums are scaled back to all rows. Results get a column `quality`, with intervals. Give either `rate`
-        or `target_latency`.
+        Aggregates that panes answer stay exact. Results get a column `quality`, with intervals. Give one of `rate`,
+        `target_latency` and `error`.
 
         Parameters
         ----------
@@ -223,9 +228,19 @@ class Query:
         target_latency
             How long a batch may take. Muntin finds the rate: it sheds only while the stream is faster than the
             machine.
+        error
+            The largest error of an answer, such as 0.05. Muntin finds how much of each group and pane may be shed.
         method
             "concept" counts how often every group occurs, and keeps rows of each; "uniform" keeps every row with the
             same probability.
+        at
+            "panes" sheds in the pane stage, which knows every row. "source" sheds in Spark's own plan, before rows are
+            sent to Python: it saves most, and sizes and counts are estimates as well.
+        incremental
+            Whether aggregates that panes answer see all rows, and stay exact. With False they are estimated from the
+            kept rows, too.
+        least
+            The fewest rows that "concept" keeps of a group in a pane.
         seed
             Makes the choice of rows reproducible.
         confidence
@@ -233,7 +248,7 @@ class Query:
         """
         from muntin.features.shedding.policy import Shedding
 
-        policy = Shedding.of(rate, target_latency, method, seed, confidence)
+        policy = Shedding.of(rate, target_latency, method, seed, confidence, error, at, incremental, least)
         if policy.target_latency is not None and not self.source.streaming:
             raise MuntinError(
                 "target_latency is for streams, and the data are a table, which has no batches; give a rate, such as "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from muntin.durations import describe
 from muntin.engine.plan import Plan
 from muntin.features.shedding.policy import Shedding
-from muntin.features.shedding.strata import LEAST
 
 
 def explained(policy: Shedding, plan: Plan) -> str:
@@ -21,8 +20,8 @@ def explained(policy: Shedding, plan: Plan) -> str:
         panes = max(window.longest for window in plan.over_time.models) // plan.grid.length
         what = (
             "the groups of every pane are counted, and each keeps its share, small groups more than that, and no fewer "
-            f"than {LEAST} tuples if it has them: with {panes:,} pane{'s' * (panes != 1)} per window, a group in all "
-            f"of them keeps at least {LEAST * panes:,}"
+            f"than {policy.least} tuples if it has them: with {panes:,} pane{'s' * (panes != 1)} per window, a group "
+            f"in all of them keeps at least {policy.least * panes:,}"
         )
         if plan.function is not None and not plan.function.knows_weights:
             what += "; the function gets the window's share of them"

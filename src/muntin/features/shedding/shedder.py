@@ -81,7 +81,7 @@ class Shedder:
         """
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)
-        share[present] = shares(received[present], pane[present], self.rate)
+        share[present] = shares(received[present], pane[present], self.rate, self._policy.least)
         kept = kept_by_concept(groups, received, share, self._random(times))
         self.shed_rows += len(groups) - len(kept)
         return kept, Strata(received.astype(np.float64))

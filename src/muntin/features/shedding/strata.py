@@ -12,10 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from muntin.arrays import Array, Float64Array, Int64Array, expand, run_starts
+from muntin.features.shedding.policy import LEAST
 from muntin.statistics.congress import congress
-
-LEAST = 2
-"""The fewest tuples kept of a group, if it has as many: a single tuple gives no variance."""
 
 COARSE_BITS, FINE_BITS = 16, 8
 """The bits of a tuple's random number. The coarse bits decide for most tuples; only those near the edge need the fine
@@ -41,13 +39,13 @@ def kept_uniformly(count: int, keep: int, random: np.random.Generator) -> Int64A
     return np.flatnonzero(kept)
 
 
-def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
+def shares(received: Int64Array, pane: Array, rate: float, fewest: int = LEAST) -> Int64Array:
     """The number of tuples that every group of a pane keeps.
 
     The pane keeps its share of the tuples, divided among the groups by basic congress: in proportion to their sizes,
     with more for small groups. Every group keeps at least half of its proportion, the guarantee of congress, even if
     there are almost as many groups as tuples to keep. With more groups than tuples to keep, each keeps its proportion.
-    No group is left empty.
+    No group keeps less than `fewest`, if it has as many.
     """
     pane = pane.astype(np.int64, copy=False)
     if len(pane) and not 0 <= int(pane.min()) <= int(pane.max()) < 4 * len(pane):  # sparse: renumber
@@ -57,7 +55,7 @@ def shares(received: Int64Array, pane: Array, rate: float) -> Int64Array:
     divided = congress(received, pane, _parts(pane_sizes, share, share.denominator - 1))  # rounded up
     half, proportion = (_parts(received, part, part.denominator // 2) for part in (share / 2, share))
     least = np.where(divided > 0, half, proportion)
-    return np.maximum(np.maximum(divided, least), np.minimum(received, LEAST))
+    return np.maximum(np.maximum(divided, least), np.minimum(received, fewest))
 
 
 def _parts(counts: Int64Array, share: Fraction, more: int) -> Int64Array:
