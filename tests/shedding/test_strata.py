@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from muntin.arrays import Int64Array
-from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.policy import LEAST, Shedding
 from muntin.features.shedding.shedder import Shedder
-from muntin.features.shedding.strata import LEAST, kept_by_concept, kept_uniformly, random_numbers, shares
+from muntin.features.shedding.strata import kept_by_concept, kept_uniformly, random_numbers, shares
 
 GROUPS = st.lists(st.integers(0, 6), min_size=1, max_size=200)
 RATES = st.sampled_from([0.0, 0.1, 0.5, 0.9, 0.98, 0.999])
