@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -135,6 +136,27 @@ def test_the_seed_decides_and_the_stretch_does_not() -> None:
     assert not all_of(road).equals(all_of(Road(seconds=300, seed=5)))
     with pytest.raises(ValueError, match="multiple of 30"):
         next(reports(road, stretch=45))
+
+
+def test_reports_as_many_as_published() -> None:
+    """Gulisano (2024): about 44 million in three hours. The generator is judged by the same arithmetic."""
+    assert lr.PUBLISHED.expected_reports == pytest.approx(44e6, rel=0.002)
+    for road in (Road(seconds=1815, joins=(20.0, 80.0), seed=7), Road(xways=2, seconds=5400, joins=(3.0, 9.0))):
+        count = sum(map(len, reports(road, stretch=300)))
+        assert count == pytest.approx(road.expected_reports, rel=0.03)
+
+
+@pytest.mark.extended
+def test_all_44_million_reports() -> None:
+    vehicles, count, last = 0, 0, 0
+    for table in reports(lr.PUBLISHED, stretch=600):
+        count += len(table)
+        vehicles = max(vehicles, pc.max(table["vehicle"]).as_py() + 1)
+        last = pc.max(table["time"].cast(pa.int64())).as_py()
+    assert round(count / 1e6) == 44
+    assert count == pytest.approx(lr.PUBLISHED.expected_reports, rel=0.005)
+    assert count / vehicles == pytest.approx((lr.LONGEST + 1) / 2, rel=0.15)
+    assert last == lr.EPOCH + (lr.SPAN - 1) * lr.SECOND
 
 
 def test_as_many_reports_as_in_the_records(real: Columns, made: Columns) -> None:

@@ -1,8 +1,9 @@
 """Linear Road: position reports like those of the benchmark's generator, and the query of Gulisano (2024) over them.
 
 The benchmark is that of Arasu et al., *Linear Road: A Stream Data Management Benchmark* (VLDB 2004). Speeds, lanes,
-entries and lengths of trips follow the benchmark's records of the first five minutes on one expressway. Three hours are
-ten million reports here, and their rate grows from 12 to 1,600 per second.
+entries and lengths of trips follow the benchmark's records of the first five minutes on one expressway. Three hours of
+`Road()` are ten million reports, and their rate grows from 12 to 1,600 per second. `PUBLISHED` has the 44 million of
+Gulisano (2024), on four expressways.
 """
 
 from __future__ import annotations
@@ -57,6 +58,24 @@ class Road:
     staying: float = 0.75
     """The probability that a stopped vehicle is still stopped at its next report."""
     seed: int = 0
+
+    @property
+    def expected_reports(self) -> float:
+        """The expected number of reports. Vehicles that join late are still on the way at the end."""
+        total, intervals = 0.0, -(-self.seconds // INTERVAL)
+        for interval in range(intervals):
+            reports_until_end = np.minimum(np.arange(1, LONGEST + 1), intervals - interval)
+            total += self.joining_per_second(interval * INTERVAL) * INTERVAL * float(reports_until_end.mean())
+        return total
+
+    def joining_per_second(self, second: int) -> float:
+        """Vehicles that join all expressways per second."""
+        first, last = self.joins
+        return (first + (last - first) * second / SPAN) * self.xways
+
+
+PUBLISHED = Road(xways=4, joins=(10.8, 50.15))
+"""Three hours of traffic with as many reports as in Gulisano (2024), who does not name the number of expressways."""
 
 
 @dataclass
@@ -115,9 +134,7 @@ def reports(road: Road, stretch: int = 60) -> Iterator[pa.Table]:
 
 def _joining(road: Road, rng: np.random.Generator, begin: int, number: int) -> _Traffic:
     """The vehicles that join in one interval, on their ramps. `number` vehicles have joined before."""
-    first, last = road.joins
-    per_second = first + (last - first) * begin / SPAN
-    count = int(rng.poisson(per_second * INTERVAL * road.xways))
+    count = int(rng.poisson(road.joining_per_second(begin) * INTERVAL))
     trip = rng.integers(1, LONGEST + 1, count)
     # The entry is the earlier of two uniform positions, limited so that the longest way from it stays on the road.
     room = SEGMENTS - trip * FEET * TOP_SPEED / SEGMENT - 1
