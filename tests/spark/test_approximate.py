@@ -174,6 +174,25 @@ def test_means_may_be_sampled_and_own_estimates_are_asked(feed: Feed) -> None:
         assert (row["mean"], row["large"]) == (exact[row["window"]]["mean"], exact[row["window"]]["large"])
 
 
+def test_errors_may_be_in_units_of_the_user(feed: Feed) -> None:
+    """Widths of intervals, and the share of a window's rows whose group has an interval that is too wide."""
+    query = over(feed.table(), by=("k",)).agg(median=A.median("x"), d=A.count_distinct("n"))
+    allowed = query.approximate(
+        400,
+        1.5,
+        metric={"median": lambda e: e.high - e.low, "d": lambda e: np.zeros(len(e.value))},
+        combine=lambda errors, sizes: np.average(errors, weights=sizes),
+    )
+    rows = allowed.to_df().collect()
+    assert Counter(quality(rows, "mode"))["approximate"] > len(rows) / 2
+    for row in rows:
+        assert row["quality"]["error"] <= 1.5
+    with pytest.raises(MuntinError, match=r"metric names 'medan'.*Did you mean 'median'"):
+        query.approximate(400, 0.1, metric={"medan": lambda e: e.error}).to_df()
+    with pytest.raises(MuntinError, match=r"error is 1\.5, and the error of 'd' is a share"):
+        query.approximate(400, 1.5, metric={"median": lambda e: e.error}).to_df()
+
+
 def test_it_goes_with_compression_and_late_rows(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     query = over(feed.stream(), SLIDING).agg(median=A.median("x")).approximate(300, 0.15).compress(after="0 seconds")
     run(query.late("emit").to_df(), tmp_path)
@@ -214,7 +233,7 @@ def test_what_has_no_estimator_is_refused(feed: Feed) -> None:
         query.agg(all=A.collect("x")).approximate(10, 0.1)
     with pytest.raises(MuntinError, match="all cannot be approximated"):
         query.approximate(10, 0.1).agg(all=A.collect("x")).to_df()
-    with pytest.raises(MuntinError, match="needs an estimator"):
+    with pytest.raises(MuntinError, match=r"needs an estimator.*or \.shed\(rate=\.\.\.\)"):
         query.apply(lambda table: table, "x double", columns=["x"]).approximate(10, 0.1)
     with pytest.raises(MuntinError, match="no groups"):
         query.agg(m=A.median("x")).approximate(10, 0.1, groups=["a"])

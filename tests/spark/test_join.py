@@ -438,6 +438,14 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda a, b: join(a, b).agg(n=A.count()).compress(after="1 second").to_df(),
         r"compress\(\) is for the rows that holistic aggregates and functions of windows need",
     ),
+    "samples of pairs": (
+        lambda a, b: join(a, b).agg(n=A.median("n")).approximate(100, 0.1),
+        r"the pairs of two samples are not a sample of the pairs.*Use .shed\(rate=...\)",
+    ),
+    "samples of rows": (
+        lambda a, b: join(a, b).rows().approximate(100, 0.1),
+        r"approximate\(\) is not available for joins",
+    ),
     "pairs of what is left": (
         lambda a, b: join(a, b).shed(rate=0.5).agg(early=A.first("name")).to_df(),
         r"early cannot be computed under shed\(\): it returns single tuples",

@@ -59,6 +59,7 @@ BUILDERS: dict[str, Build] = {
     "approximate, confidence": lambda t, v: median(t).approximate(100, 0.1, v),
     "approximate, groups": lambda t, v: median(t).approximate(100, 0.1, groups=v),
     "approximate, combine": lambda t, v: median(t).approximate(100, 0.1, combine=v),
+    "approximate, metric": lambda t, v: median(t).approximate(100, 0.1, metric=v),
     "approximate, incremental": lambda t, v: median(t).approximate(100, 0.1, incremental=v),
     "approximate, seed": lambda t, v: median(t).approximate(100, 0.1, seed=v),
     "shed, rate": lambda t, v: median(t).shed(v),

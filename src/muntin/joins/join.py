@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -128,6 +128,14 @@ class Join:
         Aggregates are scaled back to all pairs, with intervals. `rows()` returns the pairs of the kept rows.
         """
         return replace(self, query=self.query.shed(*args, **kwargs))
+
+    def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not available for joins: the pairs of two samples are not a sample of the pairs."""
+        raise MuntinError(
+            "approximate() is not available for joins: the pairs of two samples are not a sample of the pairs, so "
+            "that their error is unknown. Use .shed(rate=...), which scales aggregates back to all pairs, with "
+            "intervals. Or leave it out: what .explain() calls multiplied is exact, and makes no pairs."
+        )
 
     def to_df(self) -> DataFrame:
         """Return the results as a DataFrame: of streams, windows as they close; of tables, all windows."""
@@ -324,6 +332,10 @@ class JoinRows:
 
     def late(self, policy: LatePolicy) -> JoinRows:
         return replace(self, _join=self._join.late(policy))
+
+    def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not available for joins, as with `Join.approximate()`."""
+        self._join.approximate(*args, **kwargs)
 
     def shed(self, *args: Any, **kwargs: Any) -> JoinRows:
         return replace(self, _join=self._join.shed(*args, **kwargs))

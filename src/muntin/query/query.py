@@ -172,9 +172,10 @@ class Query:
         confidence: float = 0.95,
         *,
         groups: Sequence[Any] | None = None,
-        combine: Literal["l1", "max"] = "l1",
+        combine: Literal["l1", "l2", "max"] | Callable[[Any, Any], float] = "l1",
         incremental: bool = True,
         seed: int = 0,
+        metric: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> Query:
         """Answer windows from a sample where its estimated error is small enough, and exactly elsewhere.
 
@@ -193,15 +194,20 @@ class Query:
         groups
             All keys, if they are known beforehand.
         combine
-            How the errors of the groups of a window are combined: to their mean ("l1") or to the largest ("max").
+            How the errors of the groups of a window are combined: to their mean ("l1"), their root mean square ("l2")
+            or the largest ("max"), or by your function of two arrays, the errors and the numbers of rows.
         incremental
             Whether aggregates that panes answer exactly stay exact.
         seed
             Makes the samples reproducible.
+        metric
+            Your own error, which `error` then limits: a function of estimates, or a dict of functions by aggregate. It
+            gets an object with the arrays `value`, `low`, `high`, `error`, `sampled` and `size`, with one value per
+            group, and returns their errors. NaN means unknown, and unknown is answered exactly.
         """
         from muntin.features.sampling.policy import Approximation
 
-        return self.use(Approximation.of(budget, error, confidence, groups, combine, incremental, seed))
+        return self.use(Approximation.of(budget, error, confidence, groups, combine, incremental, seed, metric))
 
     def shed(
         self,

@@ -379,7 +379,7 @@ class CustomEstimator(Estimator):
             answers = pa.array([None if value is None else float(value) for value in values]).cast(self.result)
         else:
             answers = pa.array(values, self.result)
-        error = np.where(np.isnan(error), np.inf, error)
+        error = np.where(error >= 0, error, np.inf)  # no error is negative: what is, is unknown
         return Estimate(answers, error, pa.array(low, from_pandas=True), pa.array(high, from_pandas=True))
 
     def explained(self, policy: Approximation) -> str:

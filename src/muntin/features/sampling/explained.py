@@ -6,6 +6,9 @@ from muntin.engine.plan import Plan
 from muntin.features.sampling.feature import Sampling
 from muntin.features.sampling.policy import Approximation
 from muntin.sizes import describe_size
+from muntin.written import written
+
+_COMBINED = {"l2": "their root mean square", "max": "the largest of them"}
 
 
 def explained(policy: Approximation, plan: Plan) -> list[str]:
@@ -40,5 +43,10 @@ def explained(policy: Approximation, plan: Plan) -> list[str]:
         f"{policy.confidence:g}, and exactly where it is not. Chunks are only read for exact answers.",
     ]
     for name, estimator in sampling.estimators.items():
-        lines.append(f"  {name}: {estimator.explained(policy)}")
+        metric = sampling.metrics.get(name)
+        said = estimator.explained(policy)
+        lines.append(f"  {name}: {said if metric is None else f'the error is that of your metric {written(metric)}'}")
+    if policy.combine != "l1" and plan.keys:
+        how = f"your function {written(policy.combine)}" if callable(policy.combine) else _COMBINED[policy.combine]
+        lines.append(f"  The error of a window is that of its groups: {how}.")
     return lines

@@ -13,6 +13,8 @@ from muntin.engine.hidden import HIDDEN
 from muntin.engine.plan import Draft
 from muntin.errors import MuntinError
 from muntin.expressions import shown
+from muntin.features.sampling import error_metric
+from muntin.features.sampling.error_metric import Metric
 from muntin.features.sampling.estimated import CustomEstimator, DistinctEstimator, Estimator
 from muntin.features.sampling.policy import Approximation
 from muntin.features.sampling.registry import estimator_of
@@ -54,6 +56,8 @@ class SamplingPlan:
     statistics_bytes: int
     groups_of_shard: tuple[int, ...] | None
     """The number of known groups in each shard."""
+    metrics: Mapping[str, Metric]
+    """The user's error metrics, by aggregate."""
     infeasible: bool
     """Whether the budget is so much too small that no samples are kept, and every window is exact."""
 
@@ -64,6 +68,17 @@ class SamplingPlan:
         if self.policy.budget_bytes is None:
             return True
         return key_bytes + groups * (self.statistics_bytes + self.tuple_bytes) <= self.policy.budget_bytes
+
+    def check_complete(self) -> None:
+        """Check what depends on all aggregates of the query."""
+        error_metric.check_names(self.policy.metric, self.estimators)
+        if self.policy.error >= 1:
+            for name in self.estimators:
+                if name not in self.metrics:
+                    raise MuntinError(
+                        f"error is {self.policy.error!r}, and the error of {name!r} is a share; give {name!r} a "
+                        "metric, too, or an error between 0 and 1."
+                    )
 
     def spec_of(self, estimator: Estimator) -> int:
         return next(
@@ -108,6 +123,9 @@ def make(policy: Approximation, draft: Draft) -> SamplingPlan:
     columns = tuple(dict.fromkeys(inputs))
     if policy.is_auto and any(isinstance(estimator, CustomEstimator) for estimator in estimators.values()):
         raise MuntinError("budget is 'auto', which cannot be found for your own estimate; give a number of tuples.")
+    metrics = error_metric.metrics_of(policy.metric, {name: draft.aggregates[name].result for name in estimators})
+    if policy.is_auto and metrics:
+        raise MuntinError("budget is 'auto', which cannot be found for your own error metric; give a number of tuples.")
     specs = [SampleSpec(columns)] if of_tuples else []
     specs += [
         SampleSpec((), estimator) for estimator in estimators.values() if isinstance(estimator, DistinctEstimator)
@@ -140,10 +158,12 @@ def make(policy: Approximation, draft: Draft) -> SamplingPlan:
         tuple_bytes=tuple_bytes,
         statistics_bytes=8 * (len(hidden) + 1),
         groups_of_shard=_groups_of_shard(policy, types, keys, shards),
+        metrics=metrics,
         infeasible=False,
     )
     most = policy.budget if policy.budget_bytes is None else policy.budget_bytes // tuple_bytes
-    if most is not None and any(estimator.least(policy) > INFEASIBLE_BY * most for estimator in estimators.values()):
+    needed = (estimator.least(policy) for name, estimator in estimators.items() if name not in metrics)
+    if most is not None and any(least > INFEASIBLE_BY * most for least in needed):
         return replace(sampling, specs=(), infeasible=True)
     return sampling
 

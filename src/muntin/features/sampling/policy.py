@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from sys import float_info
+from typing import Any
 
-from muntin.checks import flag, one_of
+from muntin.checks import flag
 from muntin.engine.features import Option
 from muntin.engine.hidden import SIZE
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.features.order import SAMPLING
+from muntin.features.sampling import combined, error_metric
+from muntin.features.sampling.combined import Combination
 from muntin.sizes import describe_size, size_in_bytes
 from muntin.written import call, defaults, unlike
 
-Combined = Literal["l1", "max"]
 AUTO = "auto"
 
 
@@ -33,11 +35,13 @@ class Approximation(Option):
     confidence: float
     groups: tuple[Any, ...] | None = None
     """The keys, if known beforehand: then the budget is divided among them from the start."""
-    combine: Combined = "l1"
-    """How the errors of a window's groups are combined: their mean, as in the paper, or the largest."""
+    combine: Combination = "l1"
+    """How the errors of a window's groups are combined: their mean, as in the paper, or otherwise."""
     incremental: bool = True
     """Whether decomposable aggregates are answered exactly, from their partials, and never from samples."""
     seed: int = 0
+    metric: error_metric.Given = None
+    """The user's error metric, for all aggregates or by aggregate; None for the errors of the estimators."""
 
     @classmethod
     def of(
@@ -46,14 +50,18 @@ class Approximation(Option):
         error: float,
         confidence: float,
         groups: Sequence[Any] | None,
-        combine: str,
+        combine: object,
         incremental: bool,
         seed: int,
+        metric: object = None,
     ) -> Approximation:
         """Validate the user's arguments."""
-        _check_share("error", error, "0.1 for ten per cent")
+        errors = error_metric.checked(metric)
+        if errors is None:
+            _check_share("error", error, "0.1 for ten per cent")
+        else:
+            _check_limit(error)
         _check_share("confidence", confidence, "0.95")
-        one_of(combine, "combine", {"l1": "the mean of the groups' errors,", "max": "the largest"})
         flag(incremental, "incremental")
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise MuntinError(f"seed must be a whole number, got {seed!r}.")
@@ -67,7 +75,8 @@ class Approximation(Option):
                 raise MuntinError(
                     f"budget is {tuples}, fewer than the {len(known)} groups that share it; give each at least one."
                 )
-        return cls(tuples, size, error, confidence, known, "max" if combine == "max" else "l1", incremental, seed)
+        combination = combined.checked(combine)
+        return cls(tuples, size, error, confidence, known, combination, incremental, seed, errors)
 
     @property
     def is_auto(self) -> bool:
@@ -77,7 +86,7 @@ class Approximation(Option):
     def written(self) -> str:
         size = AUTO if self.budget_bytes is None else describe_size(self.budget_bytes)
         given: dict[str, object] = {"error": self.error, "confidence": self.confidence, "groups": self.groups}
-        given |= {"combine": self.combine, "incremental": self.incremental, "seed": self.seed}
+        given |= {"combine": self.combine, "incremental": self.incremental, "seed": self.seed, "metric": self.metric}
         budget = size if self.budget is None else self.budget
         usual = {**defaults(Approximation), "confidence": 0.95}
         return call(".approximate", budget=budget, **unlike(given, usual))
@@ -85,11 +94,16 @@ class Approximation(Option):
     def check(self, draft: Draft, complete: bool = False) -> None:
         if draft.function is not None:
             raise MuntinError(
-                "approximate() needs an estimator, and a function of windows has none; use "
-                ".agg() with aggregates, or A.custom(..., estimate=...) for your own."
+                "approximate() needs an estimator, and a function of windows has none: nothing is known of the error "
+                "of its rows. Use .agg() with aggregates, or with A.custom(..., estimate=...), whose estimate you "
+                "write yourself; or .shed(rate=...), which calls the function with a part of the rows."
             )
         if draft.aggregates:
-            draft.planned()
+            planned = draft.planned()
+            if complete:
+                from muntin.features.sampling.feature import Sampling
+
+                next(f for f in planned.features if isinstance(f, Sampling)).plan.check_complete()
 
     def plan(self, draft: Draft) -> Draft:
         from muntin.features.sampling.feature import Sampling
@@ -122,6 +136,12 @@ class Approximation(Option):
 def _check_share(name: str, value: object, such_as: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise MuntinError(f"{name} must be a number between 0 and 1, such as {such_as}, got {value!r}.")
+
+
+def _check_limit(error: object) -> None:
+    """An error by the user's metric has any unit."""
+    if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error <= float_info.max:
+        raise MuntinError(f"error must be a positive number, the most that metric may return, got {error!r}.")
 
 
 def _budget(budget: object) -> tuple[int | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -18,6 +18,8 @@ from muntin.engine.operators.operator import Answers, LazyAggregates, TupleOpera
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.features.sampling import pause
+from muntin.features.sampling.combined import combined
+from muntin.features.sampling.error_metric import measured
 from muntin.features.sampling.estimated import SampledWindows
 from muntin.features.sampling.judged import Judged, from_samples
 from muntin.features.sampling.plan import SamplingPlan
@@ -77,10 +79,6 @@ class _Candidates:
     """The same for each of its samples, limited by the tuples that were dropped."""
     is_sampled: BoolArray
     """Whether it has a sample: not after a pause."""
-
-    @property
-    def groups(self) -> Int64Array:
-        return np.bincount(self.window)
 
     def take(self, positions: Int64Array) -> _Candidates:
         """The candidates at these positions, which include all groups of their windows."""
@@ -225,7 +223,10 @@ class SampledAnswers:
         least = np.zeros(1)
         for name, estimator in self._sampling.estimators.items():
             sampled = np.minimum(candidates.size, most[self._sampling.spec_of(estimator)])
-            error = estimator.foreseen(sampled, candidates.size, self._statistics(name, candidates.known), self._policy)
+            error = np.zeros(len(sampled))  # nothing is known of a metric beforehand
+            if name not in self._sampling.metrics:
+                known = self._statistics(name, candidates.known)
+                error = estimator.foreseen(sampled, candidates.size, known, self._policy)
             error = np.where(sampled > 0, error, np.inf)
             least = np.maximum(least, self._combined(error, candidates))
         return np.asarray(least[candidates.window] <= self._policy.error)
@@ -265,7 +266,12 @@ class SampledAnswers:
         estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
             windows_of_spec = sampled_windows[self._sampling.spec_of(estimator)]
-            estimates[name] = estimator.estimate(windows_of_spec, self._statistics(name, candidates.known))
+            estimate = estimator.estimate(windows_of_spec, self._statistics(name, candidates.known))
+            estimates[name], metric = estimate, self._sampling.metrics.get(name)
+            if metric is not None:
+                drawn, complete = windows_of_spec.sampled, windows_of_spec.complete
+                error = measured(metric, name, estimate, drawn, size, complete, self._policy.confidence)
+                estimates[name] = replace(estimate, error=error)
             errors.append(self._combined(estimates[name].error, candidates))
         error = reduce(np.maximum, errors, np.zeros(1))[candidates.window]
         good = error <= self._policy.error
@@ -283,13 +289,8 @@ class SampledAnswers:
         }
 
     def _combined(self, error: Float64Array, candidates: _Candidates) -> Float64Array:
-        """The combined error of each window's groups: their mean (the paper's L1), or the largest."""
-        groups = candidates.groups
-        if self._policy.combine == "max":
-            largest = np.zeros(len(groups))
-            np.maximum.at(largest, candidates.window, error)
-            return largest
-        return np.asarray(np.bincount(candidates.window, weights=error) / groups)
+        """The combined error of each window's groups."""
+        return combined(error, candidates.window, candidates.size, self._policy.combine)
 
 
 def _sizes(contents: WindowContents) -> pa.Array:
