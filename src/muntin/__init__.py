@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.session import configure, session
+    from muntin.spark.shed_rate import shed_rate
 
 __all__ = [
     "Join",
@@ -37,6 +38,7 @@ __all__ = [
     "over",
     "progress",
     "session",
+    "shed_rate",
     "windows",
 ]
 
@@ -44,6 +46,7 @@ _FROM_SPARK = {
     "configure": "session",
     "drift": "drift",
     "session": "session",
+    "shed_rate": "shed_rate",
     "progress": "metrics",
     "Progress": "metrics",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.spark.metrics import as_dict
 from tests.spark.streams import Feed, assert_same, keyed, results, run
 
 
@@ -67,6 +69,7 @@ def main(place: Path) -> None:
     check_a_join(feed)
     check_expressions(feed)
     check_ranks(feed, place)
+    check_a_rate(feed)
     progress = muntin.progress(handle)
     assert (progress.rows, progress.chunks > 0, progress.batch_seconds > 0) == (60, True, True), progress
     print("connect: streams and tables agree with Spark")
@@ -82,6 +85,21 @@ def check_a_function(feed: Feed) -> None:
     cells = [F.min("v").alias("low"), F.max("v").alias("high")]
     expected = feed.table().groupBy(F.window("ts", "10 seconds"), "k").agg(*cells)
     assert_same(keyed(ours.to_df().collect(), "k"), keyed(expected.collect(), "k"))
+
+
+def check_a_rate(feed: Feed) -> None:
+    """Set by hand, from the client."""
+    query = muntin.over(feed.stream(), W.tumbling("10 seconds"), time="ts", watermark="2 seconds", by="k")
+    frame = query.agg(n=A.count()).shed(rate=0).to_df()
+    stream = frame.writeStream.format("noop").trigger(processingTime="2 seconds").start()
+    while not stream.recentProgress:
+        time.sleep(0.1)
+    muntin.shed_rate(stream, 0.75)
+    stream.processAllAvailable()
+    rates = [as_dict(report["observedMetrics"]["muntin"])["shed_rate"] for report in stream.recentProgress]
+    assert rates[0] == 0, rates
+    assert 750_000 in rates, rates
+    stream.stop()
 
 
 def check_expressions(feed: Feed) -> None:

@@ -47,6 +47,8 @@ class Task:
     batch: int | None = None
     """The number of the batch, in a stream."""
     host: Host = NO_HOST
+    stream: str | None = None
+    """The id of the stream, which is in its checkpoint: it stays the same when the stream is started again."""
 
 
 @dataclass(frozen=True)

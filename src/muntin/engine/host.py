@@ -36,6 +36,10 @@ class Folder(Protocol):
         """The content of a file of at most `most` bytes; None for larger files."""
         ...
 
+    def write(self, name: str, value: bytes) -> None:
+        """Write a file, and replace an existing one."""
+        ...
+
     def create(self, name: str, value: bytes) -> None:
         """Write a file, unless it exists."""
         ...

@@ -15,7 +15,7 @@ from muntin.engine.plan import Plan
 from muntin.spark.host.folder import SETTING, HostFolder, note_stream
 from muntin.spark.host.sweep import Streams
 
-_STREAM = "sql.streaming.queryId"
+STREAM = "sql.streaming.queryId"
 """The local property with the id of the stream, `StreamingQuery.id`, in every task."""
 
 _owners: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
@@ -34,7 +34,7 @@ def host_folder(spark: SparkSession, identity: str) -> HostFolder:
 def note_this_stream(plan: Plan, identity: str) -> None:
     """Record the stream that this task belongs to."""
     context = TaskContext.get()
-    stream = None if context is None else context.getLocalProperty(_STREAM)
+    stream = None if context is None else context.getLocalProperty(STREAM)
     if stream is not None and isinstance(plan.host, HostFolder):
         _note(plan.host, identity, stream)
 

@@ -186,11 +186,11 @@ def progress(query: Any) -> Progress:
     """
     if not isinstance(getattr(query, "recentProgress", None), list):
         raise MuntinError(
-            f"progress() takes the StreamingQuery that writeStream...start() returns, got {_kind(query)}. A table has "
-            "no progress: count its results, or call .explain()."
+            f"progress() takes the StreamingQuery that writeStream...start() returns, got {kind_of(query)}. A table "
+            "has no progress: count its results, or call .explain()."
         )
     observations = ((report, report["observedMetrics"].get(OBSERVATION)) for report in reversed(query.recentProgress))
-    reports = [(report, _as_dict(observed)) for report, observed in observations if observed is not None]
+    reports = [(report, as_dict(observed)) for report, observed in observations if observed is not None]
     if not reports:
         return Progress()
     report, values = reports[0]
@@ -239,14 +239,14 @@ def _time(text: str | None) -> datetime | None:
         return None
 
 
-def _kind(query: Any) -> str:
+def kind_of(query: Any) -> str:
     kind = type(query).__name__
     if isinstance(query, DataFrame):
         return f"a {'streaming ' * query.isStreaming}{kind}"
     return "None; start() returns it, awaitTermination() does not" if query is None else f"a {kind}"
 
 
-def _as_dict(row: Any) -> dict[str, Any]:
+def as_dict(row: Any) -> dict[str, Any]:
     values = row.asDict() if hasattr(row, "asDict") else dict(row)
     if set(values) == {"values", "schema"}:  # a Connect session's row
         return dict(zip((field["name"] for field in values["schema"]["fields"]), values["values"], strict=True))

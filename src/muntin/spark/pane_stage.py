@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from muntin.engine.features import Task
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.plan import Plan
+from muntin.spark.local_files import STREAM
 from muntin.spark.memory import keep_freed_memory
 
 PACKED = T.StructType(
@@ -60,8 +61,8 @@ def this_task(plan: Plan, query: str) -> Task:
     context = TaskContext.get()
     if context is None:
         return Task(query, host=plan.host)
-    batch = context.getLocalProperty(_BATCH)
-    return Task(query, context.partitionId(), None if batch is None else int(batch), plan.host)
+    batch, stream = (context.getLocalProperty(name) for name in (_BATCH, STREAM))
+    return Task(query, context.partitionId(), None if batch is None else int(batch), plan.host, stream)
 
 
 _BATCH = "streaming.sql.batchId"

@@ -17,6 +17,8 @@ from muntin.engine.metrics import Metric
 from muntin.engine.plan import Plan
 from muntin.features.order import SHEDDING
 from muntin.features.shedding.load import HostLoad
+from muntin.features.shedding.manual import ManualRate
+from muntin.features.shedding.notes import Command
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.shedder import Shedder
 from muntin.features.shedding.thinned import WindowShares
@@ -48,16 +50,25 @@ class LoadShedding(Feature):
     )
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature:
-        load = self.load(task)
-        target = self.policy.target_latency
-        rate = None if load is None or target is None else load.rate(target / MILLION)
-        return SheddingRows(Shedder(self.policy, task.number, rate), load)
+        command = ManualRate(task.stream, task.host).command()
+        shedder = Shedder(self.policy, task.number, self._rate(task, command))
+        return SheddingRows(shedder, self.load(task), command)
+
+    def _rate(self, task: Task, command: Command | None) -> float | None:
+        """The rate of a batch, which may be set by hand; None if the policy alone decides."""
+        target, given = self.policy.target_latency, self.policy.rate
+        if command is not None and command.rate is not None:
+            given = command.rate
+        if task.batch is None or (target is None and given is None):
+            return None
+        load = HostLoad(task.query, task.batch, task.host)
+        return load.rate(None if target is None else target / MILLION, given)
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
-        return SheddingShard(plan, self.policy, self.load(task))
+        return SheddingShard(plan, self.policy, self.load(task), ManualRate(task.stream, task.host))
 
     def on_job(self, plan: Plan) -> ShardFeature:
-        return SheddingShard(plan, self.policy, None)
+        return SheddingShard(plan, self.policy, None, ManualRate(None))
 
     def job_done(self, plan: Plan, task: Task) -> None:
         load = self.load(task)
@@ -85,9 +96,10 @@ class LoadShedding(Feature):
 class SheddingRows(RowFeature):
     """Shedding in one task of the map stage."""
 
-    def __init__(self, shedder: Shedder, load: HostLoad | None = None) -> None:
+    def __init__(self, shedder: Shedder, load: HostLoad | None = None, command: Command | None = None) -> None:
         self._shedder = shedder
         self._load = load
+        self._command = command
         self._reported = None if load is None else load.report().decode()
         self.rows_together = ROWS_TOGETHER if shedder.sheds else 0
 
@@ -97,6 +109,8 @@ class SheddingRows(RowFeature):
     def notes(self, first: bool) -> Mapping[str, Any]:
         rows = self._shedder.take_shed_rows() if first else 0
         notes: dict[str, Any] = {"rows": rows, "rate": round(self._shedder.rate * MILLION)}
+        if self._command is not None:
+            notes["manual"] = self._command.report()
         return notes if self._reported is None else {**notes, "load": self._reported}
 
     def done(self, latest: int | None, rows: int) -> None:
@@ -107,10 +121,12 @@ class SheddingRows(RowFeature):
 class SheddingShard(ShardFeature):
     """Shedding in one batch of one shard."""
 
-    def __init__(self, plan: Plan, policy: Shedding, load: HostLoad | None) -> None:
+    def __init__(self, plan: Plan, policy: Shedding, load: HostLoad | None, manual: ManualRate) -> None:
         self._plan = plan
         self._policy = policy
         self._load = load
+        self._manual = manual
+        self._commands: list[Any] = []
         self._heard: list[bytes] = []
         self._rows = 0
         self._rate = 0
@@ -121,17 +137,26 @@ class SheddingShard(ShardFeature):
         self._rate = max(self._rate, int(notes["rate"]))
         if "load" in notes:
             self._heard.append(str(notes["load"]).encode())
+        if "manual" in notes:
+            self._commands.append(notes["manual"])
 
     def begin(self, batch: ShardBatch) -> None:
         batch.metrics["shed_rows"], batch.metrics["shed_rate"] = self._rows, self._rate
 
     def ingested(self, batch: ShardBatch) -> None:
         """Cut windows to their share for functions that ignore weights."""
-        function, policy = self._plan.function, self._policy
-        rate = self._rate / MILLION if policy.rate is None else policy.rate
-        if function is not None and not function.knows_weights and not policy.is_uniform and rate:
+        function, rate = self._plan.function, self._rate_of_windows
+        if function is not None and not function.knows_weights and not self._policy.is_uniform and rate:
             assert batch.tuples is not None
-            batch.tuples.cut = WindowShares(policy.seed, rate)
+            batch.tuples.cut = WindowShares(self._policy.seed, rate)
+
+    @property
+    def _rate_of_windows(self) -> float:
+        """The rate by which the windows that close are cut."""
+        command = Command.of(self._commands[0]) if self._commands else self._manual.command()
+        if command is not None and command.rate is not None:
+            return command.rate
+        return self._rate / MILLION if self._policy.rate is None else self._policy.rate
 
     def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
         kind = ShedAnswers if self._plan.function is None else ShedFunction
@@ -146,6 +171,7 @@ class SheddingShard(ShardFeature):
         metrics["error_millionths"], metrics["windows_with_error"] = round(counted.error * MILLION), counted.with_error
 
     def committed(self, batch: ShardBatch) -> None:
+        self._manual.hear(self._commands)
         if self._load is not None:
             self._load.hear(self._heard)
             self._load.done()

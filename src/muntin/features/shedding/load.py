@@ -44,16 +44,16 @@ class HostLoad:
         self._host = f"{socket.gethostname()}:{host.path}"
         self._batch = batch
 
-    def rate(self, target: float) -> float:
-        """The share that this batch sheds; the first task decides."""
+    def rate(self, target: float | None, given: float | None = None) -> float:
+        """The share that this batch sheds, as given or from the target; the first task decides."""
         started = started_batch(self._read("start", self._batch))
         if started is None:
             now = time.time()
-            rate = self._next_rate(target, now)
+            rate = given if target is None or given is not None else self._next_rate(target, now)
             is_first = not any(name.startswith("start-") for name in self._forget())
             self._folder.create(_note("start", self._batch), json.dumps([now, rate, is_first]).encode())
             started = started_batch(self._read("start", self._batch))
-        return 0.0 if started is None else started.rate
+        return given or 0.0 if started is None else started.rate
 
     def done(self, latest: int | None = None, rows: int = 0) -> None:
         """Note that a task is done, with its latest event time in microseconds and the number of its rows."""

@@ -11,6 +11,7 @@ from typing import Any
 
 MOST_BYTES = 1 << 20
 """A note has one line per task; a longer one is not ours."""
+MOST_COMMAND_BYTES = 1 << 10
 _MOST_SECONDS = 1e13
 """Bounds all times and durations, as it bounds Spark's timestamps."""
 _MOST_ROWS = 1 << 63
@@ -32,6 +33,34 @@ class Done:
     time: float
     latest: float | None
     rows: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """A rate that was set by hand."""
+
+    rate: float | None
+    """None gives control back."""
+    at: float
+    """When it was given, in seconds."""
+
+    @classmethod
+    def of(cls, report: Any) -> Command | None:
+        """The command of a report, which may be damaged."""
+        match report:
+            case [rate, at] if _is_seconds(at) and (rate is None or (_is_seconds(rate) and 0 <= rate < 1)):
+                return cls(None if rate is None else float(rate), float(at))
+        return None
+
+    def report(self) -> list[float | None]:
+        return [self.rate, self.at]
+
+    def note(self) -> bytes:
+        return json.dumps(self.report()).encode()
+
+
+def command_of(note: bytes) -> Command | None:
+    return Command.of(_parsed(note))
 
 
 def started_batch(note: bytes) -> Started | None:

@@ -20,10 +20,11 @@ QUERY = re.compile("[0-9a-f]{32}")
 PART = re.compile("[0-9]+|load|streams")
 """Names of subfolders of a query: shards, notes about the load, and streams that run the query."""
 FILE = re.compile(
-    r"(holder|(start|done|heard)-[0-9]+|([0-9]+|samples|chunk|bundle)-[0-9a-f]{32})(?P<unfinished>\.[0-9a-f]{32})?"
+    r"(holder|manual|(start|done|heard)-[0-9]+|([0-9]+|samples|chunk|bundle)-[0-9a-f]{32})(?P<unfinished>\.[0-9a-f]{32})?"
     r"|[0-9a-f]{32}\.[0-9a-f-]{36}"
 )
-"""Names of files in these: holders of shards, notes and values of the state, perhaps unfinished, and streams."""
+"""Names of files in these: holders of shards, rates set by hand, notes and values of the state, perhaps unfinished, and
+streams."""
 
 _OURS_ALONE, _OTHERS_CAN_WRITE = 0o700, 0o022
 
