@@ -439,7 +439,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         r"compress\(\) is for the rows that holistic aggregates and functions of windows need",
     ),
     "samples of pairs": (
-        lambda a, b: join(a, b).agg(n=A.median("n")).approximate(100, 0.1),
+        lambda a, b: join(a, b).agg(n=A.median("left_n")).approximate(100, 0.1),
         r"the pairs of two samples are not a sample of the pairs.*Use .shed\(rate=...\)",
     ),
     "samples of rows": (
