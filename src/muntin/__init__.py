@@ -20,6 +20,7 @@ from muntin.version import __version__
 if TYPE_CHECKING:
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
+    from muntin.spark.scan import scan
     from muntin.spark.session import configure, session
     from muntin.spark.shed_rate import shed_rate
 
@@ -37,6 +38,7 @@ __all__ = [
     "join",
     "over",
     "progress",
+    "scan",
     "session",
     "shed_rate",
     "windows",
@@ -45,6 +47,7 @@ __all__ = [
 _FROM_SPARK = {
     "configure": "session",
     "drift": "drift",
+    "scan": "scan",
     "session": "session",
     "shed_rate": "shed_rate",
     "progress": "metrics",

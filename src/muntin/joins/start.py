@@ -60,6 +60,7 @@ def join(
     --------
     >>> muntin.join(rides, payments, W.tumbling("1 hour"), on="ride", time="ts", watermark="10 minutes")
     """
+    left, right = spark().frame_of(left), spark().frame_of(right)
     sources: dict[SideName, Source] = {
         side: spark().source_of(data, side) for side, data in zip(SIDES, (left, right), strict=True)
     }

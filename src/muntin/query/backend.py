@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
+from muntin.query.scan import Scan
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -45,6 +47,11 @@ class Source(Protocol):
     @property
     def watermarks(self) -> Mapping[str, int]:
         """The columns that already have a watermark, with its delay in microseconds."""
+        ...
+
+    @property
+    def scan(self) -> Scan | None:
+        """The files that are read in place of the frame."""
         ...
 
     def filter(self, where: Any) -> Column:
@@ -86,6 +93,10 @@ class Backend(Protocol):
     """The functions of `muntin.spark.backend`."""
 
     def source_of(self, data: Any, argument: str = "data") -> Source: ...
+
+    def frame_of(self, data: Any) -> Any:
+        """A scan as a DataFrame of its rows; anything else as it is."""
+        ...
 
     def resolved(self, source: Source, given: object, what: str, whose: str = "the data") -> Resolved: ...
 

@@ -16,6 +16,7 @@ from muntin.expressions import shown
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.query.backend import spark
 from muntin.query.query import Query
+from muntin.query.scan import Scan
 from muntin.query.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.sizes import describe_size
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
@@ -27,6 +28,8 @@ def explanation(query: Query) -> str:
         f"Muntin: {'stream' if query.source.streaming else 'table'}, windows over {shown(query.time)!r}"
         + (f" per {', '.join(map(repr, query.named_keys))}" if query.by else ", one group"),
     ]
+    if query.source.scan is not None:
+        lines.append(_files(query, query.source.scan))
     for operator in plan.operators:
         lines += ["", *_DESCRIBED[type(operator)](operator, query)]
         for _, window in operator.windows:
@@ -53,6 +56,16 @@ def explanation(query: Query) -> str:
         delay = query.watermark or 0
         warnings += state_warnings(plan.over_time, delay, keyed=bool(plan.keys), keeps_rows=plan.keeps_chunks)
     return "\n".join([*lines, *([""] if warnings else []), *warnings])
+
+
+def _files(query: Query, scan: Scan) -> str:
+    files = scan.files
+    where = f"Files: {files.format.name} at {', '.join(map(repr, files.given))}, read by tasks with Arrow"
+    if not query.computed_by_spark:
+        return f"{where}. Panes are made there: no row enters Spark's JVM."
+    computed = [shown(name) for name in query.computed.columns]
+    computed += ["where="] * bool(query.filters.columns) + ["max_ahead="] * (query.max_ahead is not None)
+    return f"{where}. Rows go through Spark's JVM, which computes {', '.join(computed)}."
 
 
 _PLACES = {"approximate": 1, "shed": 2, "top": 3}

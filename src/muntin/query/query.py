@@ -365,6 +365,11 @@ class Query:
         return replace(self, options=tuple(option.resolved(plan, cores) for option in self.options))
 
     @property
+    def computed_by_spark(self) -> bool:
+        """Whether Spark computes columns before the stages read the rows: expressions, filters or the clock."""
+        return bool(self.computed.columns or self.filters.columns) or self.max_ahead is not None
+
+    @property
     def types(self) -> dict[str, pa.DataType]:
         """The types of all readable columns: those of the data, and computed ones."""
         return {**self.source.types, **self.computed.types}

@@ -16,6 +16,7 @@ from muntin.partials.values import is_number
 from muntin.query.backend import Source, spark
 from muntin.query.inputs import Computed, column_names
 from muntin.query.query import RESERVED, Query
+from muntin.query.scan import Scan
 from muntin.query.time_column import check_time
 from muntin.type_names import spark_name
 from muntin.windows import DeltaWindow, Window
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def over(
-    data: DataFrame,
+    data: DataFrame | Scan,
     *windows: Window,
     time: ColumnLike,
     watermark: Duration | None = None,
@@ -39,7 +40,7 @@ def over(
     Parameters
     ----------
     data
-        The DataFrame, streaming or not.
+        The DataFrame, streaming or not, or the files of a `muntin.scan`.
     windows
         One or more windows of `muntin.windows`. They share their panes.
     time

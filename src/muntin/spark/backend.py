@@ -8,6 +8,7 @@ from muntin.spark import session
 from muntin.spark.build import build
 from muntin.spark.columns import case_sensitive, resolved
 from muntin.spark.join import both_sides, build_join, is_condition, named, read_by, union_source
+from muntin.spark.scan import frame_of
 from muntin.spark.source import Source
 from muntin.spark.types import result_fields
 
@@ -16,6 +17,7 @@ __all__ = [
     "build",
     "build_join",
     "case_sensitive",
+    "frame_of",
     "is_condition",
     "most_workers",
     "named",

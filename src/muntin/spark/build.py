@@ -20,6 +20,7 @@ from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
 from muntin.spark.pane_stage import PACKED, packed_panes
 from muntin.spark.roles import result_type
+from muntin.spark.scan import through
 from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
@@ -89,7 +90,7 @@ def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Sch
 
 
 def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFrame:
-    packed_rows = map_in_arrow(_input(query, plan, source.frame), packed_panes(plan, identity), PACKED)
+    packed_rows = _pane_stage(query, plan, source.frame, identity)
     if not query.source.streaming or source.own_watermark:
         return packed_rows
     # The watermark follows the latest time of each task, which is a few rows instead of all rows of the stream. The
@@ -97,12 +98,26 @@ def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFram
     return packed_rows.withWatermark("latest_time", f"{source.delay} microseconds")
 
 
+def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> DataFrame:
+    """The packed panes of an input. Those of files are made where the files are read, if Spark computes nothing."""
+    stage, scan = packed_panes(plan, identity), query.source.scan
+    if scan is None:
+        return map_in_arrow(_input(query, plan, frame), stage, PACKED)
+    if query.computed_by_spark:
+        return map_in_arrow(_input(query, plan, scan.to_df()), stage, PACKED)
+    return through(scan, _names(query, plan, frame), stage, PACKED)
+
+
+def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:
+    """The columns of the data that the stages read."""
+    if plan.late_row is not None:
+        return list(frame.columns)
+    return [name for name in plan.types if name in query.source.types]
+
+
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     """Only the columns that the stages read, with expressions and filters computed by Spark."""
-    names = [name for name in plan.types if name in query.source.types]
-    if plan.late_row is not None:
-        names = list(frame.columns)
-    columns = [quoted(frame, name) for name in names]
+    columns = [quoted(frame, name) for name in _names(query, plan, frame)]
     computed = {name: column for name, column in query.computed.columns.items() if name in plan.types}
     computed |= query.filters.columns
     if query.max_ahead is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -53,7 +53,11 @@ def resolved(source: Source, given: object, what: str, whose: str = "the data") 
 
 
 def case_sensitive(frame: DataFrame) -> bool:
-    return frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    return sensitive_to_case(frame.sparkSession)
+
+
+def sensitive_to_case(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.caseSensitive", "false") == "true"
 
 
 def quoted(frame: DataFrame, name: str) -> Column:

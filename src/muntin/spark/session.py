@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -105,6 +106,14 @@ def most_workers(spark: SparkSession) -> int:
     """The default number of workers: the session's partitions, or one per core if they are Spark's default."""
     count = partitions(spark)
     return min(count, _cores(spark)) if count == _SPARKS_DEFAULT_PARTITIONS else count
+
+
+def tasks(spark: SparkSession) -> int:
+    """How many tasks run at once. A classic session knows; others are asked for their workers."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkException:  # Connect
+        return most_workers(spark)
 
 
 def _cores(spark: SparkSession) -> int:

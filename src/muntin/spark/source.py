@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.errors import MuntinError
+from muntin.query.scan import Scan
 from muntin.spark.columns import case_sensitive, quietly, same, short_reason
-from muntin.spark.types import to_arrow
+from muntin.spark.types import schema_to_spark, to_arrow
 from muntin.spark.watermark import own_watermarks
 
 
@@ -41,12 +42,17 @@ class Source:
     beside: tuple[Beside, ...] = ()
     watermarks: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The columns that already have a watermark, with its delay in microseconds."""
+    scan: Scan | None = None
+    """The files that are read in place of the frame, which then has their columns and no rows."""
 
     @classmethod
     def of(cls, data: Any, argument: str = "data") -> Source:
+        if isinstance(data, Scan):
+            columns = schema_to_spark(data.files.schema)
+            return dataclasses.replace(cls.of(data.spark.createDataFrame([], columns), argument), scan=data)
         if not isinstance(data, DataFrame):
             raise MuntinError(
-                f"{argument} must be a Spark DataFrame, streaming or not, got {type(data).__name__}; "
+                f"{argument} must be a Spark DataFrame, streaming or not, or a muntin.scan, got {type(data).__name__}; "
                 "make one with spark.createDataFrame or spark.read."
             )
         types: dict[str, pa.DataType] = {}
