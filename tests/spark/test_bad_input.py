@@ -196,6 +196,8 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a level of a codec without": (lambda t: median(t).compress(None, codec="snappy", level=1), "snappy has no levels"),
     "a memory in words": (lambda t: median(t).compress(memory="plenty"), "memory is 'plenty', which is not a size"),
     "no memory": (lambda t: median(t).compress(memory="0 GB"), "memory must be greater than zero, got '0 GB'"),
+    "an unknown unit": (lambda t: median(t).compress("1 minute", unit="keys"), "unit is 'keys'.*mean 'key'"),  # type: ignore[arg-type]
+    "a key within memory": (lambda t: median(t).compress(memory="1 GB", unit="key"), r"unit='key'\) needs after="),
     "half a byte": (lambda t: median(t).compress(memory=0.5), "memory must be a size such as '2 GB'.*got 0.5"),  # type: ignore[arg-type]
     "apply after agg": (lambda t: apply(agg(t, n=A.count())), "computes something already.*two queries for both"),
     "agg after apply": (lambda t: apply(keyed(t)).agg(n=A.count()), "applies a function already.*two queries for both"),

@@ -132,6 +132,19 @@ def test_a_restart_with_some_chunks_compressed(spark: SparkSession, here: Path, 
     assert progress[1].decompressions > 0
 
 
+def test_a_restart_with_the_keys_that_are_idle_compressed(
+    spark: SparkSession, here: Path, uncompressed: Outcome
+) -> None:
+    policy = {"after": "1 second", "unit": "key"}
+    rows, progress = rows_and_progress(spark, here, [policy, policy])
+    assert rows == uncompressed[0]
+    for each, plain in zip(progress, uncompressed[1], strict=True):
+        assert 0 < each.compressed_tuples < each.chunk_tuples >= plain.chunk_tuples
+        assert each.uncompressed_bytes > 0
+        assert each.compressed_after >= 1_000_000
+    assert progress[1].compressions > progress[0].compressions > 0
+
+
 def test_another_policy_after_a_restart(spark: SparkSession, here: Path, uncompressed: Outcome) -> None:
     """The state is the same whatever the policy: chunks keep the codec that they were written with."""
     before = {"after": "4 seconds", "codec": "snappy"}
@@ -227,6 +240,21 @@ def test_what_a_function_may_not_return(spark: SparkSession) -> None:
 
         with pytest.raises(PySparkException, match=f"(?s)The function function {message}"):
             per_key(frame, W.tumbling("5 seconds")).apply(function, "n long").to_df().collect()
+
+
+def test_by_key_needs_keys_and_rows_in_memory(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = spark.createDataFrame(one_key(5, per_second=2)[0])
+    with pytest.raises(MuntinError, match=r"this query has no key; give over\(..., by=...\), or use unit='pane'"):
+        muntin.over(frame, W.tumbling("5 seconds"), time="ts").agg(m=A.median("x")).compress("1 minute", unit="key")
+    medians = per_key(frame, W.tumbling("5 seconds")).agg(m=A.median("x")).compress("1 minute", unit="key")
+    with pytest.raises(
+        MuntinError, match=r"approximate\(\) leaves them in the state to be read rarely; use unit='pane'"
+    ):
+        medians.approximate(100, 0.1).to_df()
+    medians.explain()
+    assert "of all rows of a key 1 minute to 2 minutes of event time after the last of them" in capsys.readouterr().out
+    assert '.compress(after="1 minute", unit="key")' in repr(medians)
+    assert medians.to_df().count() == 1  # a table: nothing is compressed
 
 
 def test_compress_needs_whole_windows(spark: SparkSession) -> None:

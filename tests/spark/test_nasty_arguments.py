@@ -53,6 +53,7 @@ BUILDERS: dict[str, Build] = {
     "compress, after": lambda t, v: median(t).compress(v),
     "compress, memory": lambda t, v: median(t).compress(memory=v),
     "compress, codec": lambda t, v: median(t).compress(None, codec=v),
+    "compress, unit": lambda t, v: median(t).compress(None, unit=v),
     "compress, level": lambda t, v: median(t).compress(None, level=v),
     "approximate, budget": lambda t, v: median(t).approximate(v, 0.1),
     "approximate, error": lambda t, v: median(t).approximate(100, v),

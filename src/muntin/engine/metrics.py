@@ -52,6 +52,7 @@ ENGINE_METRICS = (
     Metric("jobs", "Window jobs that the last batch handed out."),
     Metric("job_bytes", "Bytes of those jobs."),
     Metric("compressed_chunks", "Chunks in the state that are compressed."),
+    Metric("compressed_tuples", "Tuples in those chunks."),
     Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
     Metric(
         "compressed_after",

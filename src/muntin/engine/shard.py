@@ -175,6 +175,7 @@ class Shard:
         metrics["uncompressed_bytes"] = sum(chunk.size for chunk in chunks if not chunk.compressed)
         compressed = [chunk for chunk in chunks if chunk.compressed]
         metrics["compressed_chunks"] = len(compressed)
+        metrics["compressed_tuples"] = sum(chunk.tuples for chunk in compressed)
         metrics["compressed_bytes"] = sum(chunk.size for chunk in compressed)
         metrics["compressed_after"] = max(0, min((batch.chunks.age(chunk) for chunk in compressed), default=0))
         metrics["left_chunks"] = sum(not batch.chunks.is_resident(chunk) for chunk in chunks)

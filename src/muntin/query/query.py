@@ -33,6 +33,7 @@ Method = Literal["concept", "uniform"]
 Place = Literal["panes", "source"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
 Codec = Literal["snappy", "lz4", "zstd"]
+Unit = Literal["pane", "key"]
 RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
 """Column names that Muntin uses in results."""
 
@@ -142,6 +143,7 @@ class Query:
         memory: str | int | None = None,
         codec: Codec = "zstd",
         level: int | None = None,
+        unit: Unit = "pane",
     ) -> Query:
         """Compress the rows that the state keeps, which saves memory and takes time.
 
@@ -151,7 +153,7 @@ class Query:
         Parameters
         ----------
         after
-            The age in event time at which a chunk is compressed: "0 seconds" compresses every chunk at once, None none.
+            The age in event time at which rows are compressed: "0 seconds" compresses all rows at once, None none.
         memory
             The memory that the chunks may take in all workers together, such as "2 GB". Muntin then chooses when to
             compress.
@@ -159,11 +161,15 @@ class Query:
             "zstd", "lz4" or "snappy".
         level
             The compression level, for codecs that have levels.
+        unit
+            What has that age. "pane": the rows of a pane, since its last row. "key": all rows of a key, since the last
+            row of that key, so that idle keys are compressed and active ones are not. It needs `after`.
         """
         delay = None if isinstance(after, EllipsisType) else after
         from muntin.features.compression.policy import Compression
 
-        return self.use(Compression.of(delay, codec, level, memory, given_after=not isinstance(after, EllipsisType)))
+        given_after = not isinstance(after, EllipsisType)
+        return self.use(Compression.of(delay, codec, level, memory, given_after, unit))
 
     def approximate(
         self,

@@ -57,6 +57,10 @@ class NeededTuples:
         by_key = part.tuples.time >= needed_from[part_codes][part.tuples.key]
         return by_key | self.by_time(part.tuples.time)
 
+    def at(self, times: Int64Array) -> BoolArray:
+        """For each time, whether a tuple with this time may be needed."""
+        return (times >= self._earliest) | self.by_time(times)
+
     def any_of(self, chunks: Sequence[Chunk]) -> BoolArray:
         """Which chunks may contain needed tuples."""
         last = np.array([chunk.last for chunk in chunks], dtype=np.int64)

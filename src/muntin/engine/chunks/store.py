@@ -196,7 +196,12 @@ class ChunkStore:
         if tier is not None:
             self._fold()
 
-    def _write(self, table: PaneTable, tier: int | None) -> None:
+    def put(self, table: PaneTable, codec: pa.Codec) -> None:
+        """Write tuples, which must be in order, as one compressed chunk."""
+        self._write(table, tier=None, codec=codec)
+
+    def _write(self, table: PaneTable, tier: int | None, codec: pa.Codec | None = None) -> None:
+        """Write a chunk. Without a codec, the policy decides whether it is compressed."""
         layout = self._layout
         no_leaves = tuple(leaf_set.empty() for leaf_set in layout.leaf_sets)
         # Only the keys of its tuples, not those of leaves.
@@ -208,7 +213,7 @@ class ChunkStore:
         if self._limit is not None and tier is not None and FANOUT * len(value) > self._limit:
             if len(value) > self._limit and len(tuples) > 1:
                 for half in np.array_split(np.arange(len(tuples)), 2):
-                    self._write(replace(table, tuples=tuples.take(half)), tier)
+                    self._write(replace(table, tuples=tuples.take(half)), tier, codec)
                 return
             tier = None  # folded, it would be too large
         if self._limit is not None and len(value) > self._limit:
@@ -229,7 +234,7 @@ class ChunkStore:
             compressed=False,
             tier=tier,
         )
-        codec = self._policy.codec(self.age(chunk))
+        codec = codec or self._policy.codec(self.age(chunk))
         if codec is not None:
             chunk, value = self._compressed(chunk, table, codec)
         self._put(chunk, value)
@@ -267,17 +272,26 @@ class ChunkStore:
         return (chunk.first - self._stretches.offset) // length
 
     def rewrite(
-        self, chunks: Sequence[Chunk], tier: int | None, keep: Callable[[PaneTable], BoolArray] | None = None
+        self,
+        chunks: Sequence[Chunk],
+        tier: int | None,
+        keep: Callable[[PaneTable], BoolArray] | None = None,
+        codec: pa.Codec | None = None,
     ) -> None:
         """Replace several chunks by one with all their tuples, or with those to `keep`."""
         tables = []
         for chunk in chunks:
             table = self.open(chunk)
             tables.append(table if keep is None else table.only(keep(table)))
+        self.replace(chunks, merge(self._layout, tables), tier, codec)
+
+    def replace(
+        self, chunks: Sequence[Chunk], table: PaneTable, tier: int | None, codec: pa.Codec | None = None
+    ) -> None:
+        """Replace chunks by one with the tuples of a table, or by none if it has no tuples."""
         self.drop(chunks)
-        merged = merge(self._layout, tables)
-        if merged.tuples is not None and len(merged.tuples):
-            self._write(replace(merged, tuples=merged.tuples.in_order()), tier)
+        if table.tuples is not None and len(table.tuples):
+            self._write(replace(table, tuples=table.tuples.in_order()), tier, codec)
 
     def drop(self, chunks: Iterable[Chunk]) -> None:
         dropped = {chunk.name for chunk in chunks}

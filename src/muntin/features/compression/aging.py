@@ -11,6 +11,7 @@ from muntin.engine.batch import ShardBatch
 from muntin.engine.chunks.store import ChunkStore
 from muntin.engine.features import Feature, ShardFeature, Task
 from muntin.engine.plan import Plan
+from muntin.features.compression.by_key import KeyAging
 from muntin.features.compression.policy import Compression
 from muntin.features.order import COMPRESSION
 
@@ -24,7 +25,7 @@ class CompressedChunks(Feature):
     order = COMPRESSION
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
-        return Aging(self.policy, len(plan.shards))
+        return KeyAging(self.policy) if self.policy.unit == "key" else Aging(self.policy, len(plan.shards))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from muntin.sizes import describe_size, size_in_bytes
 from muntin.written import call, defaults, unlike
 
 CODECS = ("snappy", "lz4", "zstd")
+UNITS = ("pane", "key")
 _LEVELS = {"lz4": (1, 12), "zstd": (1, 22)}
 
 
@@ -27,17 +28,26 @@ class Compression(Option):
     order = COMPRESSION
 
     after: int | None
-    """D in microseconds of event time since a chunk's last update; None means never."""
+    """D in microseconds of event time since the last update of a chunk, or of a key; None means never."""
     codec: str = "zstd"
     level: int | None = None
     memory: int | None = None
     """The most bytes of chunks in the workers' memory, over all shards."""
+    unit: str = "pane"
+    """What has an age: the tuples of a pane, or those of a key."""
 
     @classmethod
     def of(
-        cls, after: Duration | None, codec: str, level: int | None, memory: str | int | None, given_after: bool
+        cls,
+        after: Duration | None,
+        codec: str,
+        level: int | None,
+        memory: str | int | None,
+        given_after: bool,
+        unit: str = "pane",
     ) -> Compression:
         """Validate the user's arguments."""
+        one_of(unit, "unit", dict.fromkeys(UNITS, ""))
         one_of(codec, "codec", dict.fromkeys(CODECS, ""))
         if level is not None:
             _check_level(codec, level)
@@ -48,12 +58,17 @@ class Compression(Option):
                 "compress() got neither after= nor memory=; give when to compress, such as after='1 minute', or how "
                 "much memory chunks may take, such as memory='2 GB'."
             )
+        if unit == "key" and memory is not None:
+            raise MuntinError(
+                "compress(unit='key') needs after=, such as after='1 minute'; memory= compresses the oldest panes, "
+                "whatever their keys."
+            )
         delay = None
         if after is not None:
             delay = microseconds(after, "after")
             if delay < 0:
                 raise MuntinError(f"after must not be negative, got {after!r}; '0 seconds' compresses at once.")
-        return cls(delay, codec, level, None if memory is None else size_in_bytes(memory, "memory"))
+        return cls(delay, codec, level, None if memory is None else size_in_bytes(memory, "memory"), unit)
 
     def make_codec(self) -> pa.Codec:
         return pa.Codec(self.codec, compression_level=self.level)
@@ -64,10 +79,20 @@ class Compression(Option):
             given: dict[str, object] = {"memory": describe_size(self.memory)}
         else:
             given = {"after": None if self.after is None else describe(self.after)}
-        others = {"codec": self.codec, "level": self.level}
+        others = {"codec": self.codec, "level": self.level, "unit": self.unit}
         return call(".compress", **given, **unlike(others, defaults(Compression)))
 
     def check(self, draft: Draft, complete: bool = False) -> None:
+        if self.unit == "key" and not draft.keys:
+            raise MuntinError(
+                "compress(unit='key') compresses the rows of keys that get no more rows, and this query has no key; "
+                "give over(..., by=...), or use unit='pane'."
+            )
+        if self.unit == "key" and complete and draft.planned().writes_through:
+            raise MuntinError(
+                "compress(unit='key') reads the uncompressed rows with every batch, and approximate() leaves them in "
+                "the state to be read rarely; use unit='pane'."
+            )
         if complete and not draft.planned().plan().keeps_chunks:
             raise MuntinError(
                 "compress() is for the rows that holistic aggregates and functions of windows need, and this query "
@@ -89,6 +114,13 @@ class Compression(Option):
             ]
         if self.after is None:
             return ["Compression: none; .compress(after=...) or .compress(memory=...) trades time for memory."]
+        if self.unit == "key":
+            when = (
+                "as soon as they are complete"
+                if self.after == 0
+                else f"{describe(self.after)} to {describe(2 * self.after)} of event time after the last of them"
+            )
+            return [f"Compression: {self.codec}{level}, of all rows of a key {when} (D = {describe(self.after)})."]
         when = (
             "as soon as it is complete"
             if self.after == 0
