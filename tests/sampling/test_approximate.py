@@ -351,6 +351,30 @@ def test_distinct_counts_are_within_the_error_as_often_as_promised() -> None:
     assert max(failed, sided) <= most_failures(accelerated, confidence)
 
 
+def test_modes_are_within_the_error_as_often_as_promised() -> None:
+    """Every window is answered from its sample, so no sample is preferred; a few values are nearly as frequent."""
+    error, confidence = 0.2, 0.9
+    count, per_window = 500, 400
+    rng = np.random.default_rng(61)
+    time = np.sort(rng.integers(0, count * LENGTH, count * per_window))
+    shares = np.array([0.21, 0.2, 0.19, *[0.4 / 60] * 60])
+    w = rng.choice(len(shares), len(time), p=shares)
+    types = {"t": TYPES["t"], "w": TYPES["w"]}
+    batch = pa.record_batch([pa.array(time).cast(TYPES["t"]), pa.array(w).cast(TYPES["w"])], names=["t", "w"])
+    allowed = policy(100, error, confidence)
+    plan = make_plan([sliding(LENGTH, LENGTH)], (), ["mode_w", "top_w"], types=types, approximation=allowed)
+    answers = pa.Table.from_batches(list(answer_table(plan, list(PaneStage(plan).run([batch])))), plan.result_schema)
+    failed = off = 0
+    for each in answers.to_pylist():
+        assert each["quality"]["mode"] == "approximate"
+        start = int(each["window"]["start"].timestamp() * 1_000_000)
+        window = np.bincount(w[time // LENGTH == start // LENGTH], minlength=len(shares))
+        bound = each["quality"]["error"] * window.sum()
+        failed += window.max() - window[int(each["mode_w"])] > bound
+        off += max(abs(pair["count"] - window[int(pair["item"])]) for pair in each["top_w"]) > bound + 0.5
+    assert max(failed, off) <= most_failures(count, confidence)
+
+
 def test_a_budget_is_found_for_what_is_asked() -> None:
     """With budget="auto" nearly every window is accelerated, from a small part of it."""
     rng = np.random.default_rng(41)

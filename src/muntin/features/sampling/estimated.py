@@ -21,7 +21,7 @@ from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, all_true, 
 from muntin.expressions import shown
 from muntin.features.sampling.policy import Approximation
 from muntin.holistic.contents import Selection, WindowContents
-from muntin.holistic.frequent import most_frequent
+from muntin.holistic.frequent import Frequencies, most_frequent
 from muntin.holistic.function import HolisticFunction, lists
 from muntin.holistic.quantiles import Quantiles
 from muntin.partials.custom import as_numpy
@@ -31,6 +31,7 @@ from muntin.statistics.frequencies import missed_share, places
 from muntin.statistics.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.statistics.quantiles import intervals
 from muntin.statistics.running import COUNT, MEAN, VARIANCE
+from muntin.statistics.shares import list_error, mode_error, tuples_enough
 
 Statistics: TypeAlias = Mapping[str, Float64Array]
 """Running statistics of windows, by name."""
@@ -209,7 +210,10 @@ class FrequencyEstimator(OfHolistic):
         selected = windows.contents.selected(self.holistic.column, self.holistic.where)
         size = statistics[COUNT]
         most = most_frequent(selected, self.k + 1)
-        error = missed_share(selected, most, selected.sizes >= size, self.k, self.as_list, windows.confidence)
+        if selected.weights is not None:
+            error = missed_share(selected, most, selected.sizes >= size, self.k, self.as_list, windows.confidence)
+        else:
+            error = self._error(selected, most, size.astype(np.int64), windows)
         if not self.as_list:
             return Estimate(self.holistic.compute(windows.contents), error)
         is_reported = places(most) < self.k
@@ -219,11 +223,37 @@ class FrequencyEstimator(OfHolistic):
         pairs = pa.StructArray.from_arrays([items, pa.array(counts)], names=["item", "count"])
         return Estimate(lists(np.searchsorted(window, np.arange(len(size) + 1)), pairs), error)
 
+    def _error(self, selected: Selection, most: Frequencies, size: Int64Array, windows: SampledWindows) -> Float64Array:
+        place, sampled = places(most), selected.sizes
+        following = _counts_at(self.k, most, place, len(size))  # the most frequent value that is not reported
+        if self.as_list:
+            is_reported = place < self.k
+            count, window = most.count[is_reported], most.window[is_reported]
+            last = _counts_at(self.k - 1, most, place, len(size))
+            error = list_error(count, window, last, following, sampled, size, windows.confidence, windows.allowed)
+        else:
+            first = _counts_at(0, most, place, len(size))
+            error = mode_error(first, following, sampled, size, windows.confidence, windows.allowed)
+        return np.where(sampled >= size, 0.0, error)
+
     def explained(self, policy: Approximation) -> str:
-        return "the error is the share of the window by which a more frequent value may have been missed"
+        enough = f"{tuples_enough(self.as_list, policy.error, policy.confidence):,} tuples that count are enough"
+        return (
+            "the error is the share of the window by which a more frequent value may have been missed; "
+            f"{enough} for a window of any size, fewer if few values are frequent or the first are far ahead"
+        )
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
-        return np.full(len(size), int(np.ceil(8 * np.log(2 / (1 - policy.confidence)) / policy.error**2)))
+        count = tuples_enough(self.as_list, policy.error, policy.confidence)
+        share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)  # of tuples that count
+        return np.asarray(np.ceil(count / share), dtype=np.int64)
+
+
+def _counts_at(place: int, most: Frequencies, places: Int64Array, windows: int) -> Int64Array:
+    """The count of each window's value in this place; 0 if there are fewer values."""
+    counts, at = np.zeros(windows, dtype=np.int64), places == place
+    counts[most.window[at]] = most.count[at]
+    return counts
 
 
 @dataclass(frozen=True)
