@@ -1,6 +1,9 @@
-"""What is to be added to what kept tuples say: against the formulas, and only where tuples were shed."""
+"""What is to be added to what kept tuples say: against the formulas, bounded for every data, and only where shed."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -8,134 +11,192 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.arrays import Float64Array, Runs, State, fold_runs
+from muntin.arrays import BoolArray, Float64Array, Runs, fold_runs
 from muntin.engine.plan import Plan
-from muntin.features.shedding.corrections import Correction, Missing, estimates, partials
-from muntin.features.shedding.scaled import Kind, Scaled, ShedSizes
-from muntin.features.shedding.strata import kept_by_concept, random_numbers
-from muntin.features.shedding.weighed import Estimates, Weighed
+from muntin.features.shedding.corrections import BoundedCorrection, Missing, Totals, partials
+from muntin.features.shedding.scaled import Measure, Scaled
+from muntin.features.shedding.weighed import WeighedCount, WeighedMoments
 from muntin.panes import packed
 from muntin.panes.table import PaneTable
 from muntin.partials.partial import Count, FloatSum, IntegerSum
 from muntin.partials.rows import Rows
 from muntin.partials.strata import Strata
+from muntin.statistics.bounded import half_width, stratum
 from tests import strategies
 from tests.builders import answer, make_plan, pack, row, sliding
 from tests.naive import Row
 from tests.shedding.test_shed import policy, shed_rows
-from tests.shedding.test_weighed import MADE, SIZE, WINDOWS, Stratum, strata
 
-WEIGHED = Weighed("counts", "x")
+
+@dataclass
+class Stratum:
+    """The tuples of a stratum: their values, which of them count, and which were kept."""
+
+    x: Float64Array
+    counts: BoolArray
+    kept: BoolArray
+
+    @property
+    def all(self) -> Float64Array:
+        return self.x[self.counts]
+
+    @property
+    def seen(self) -> Float64Array:
+        return self.x[self.counts & self.kept]
+
+
+TUPLES = st.tuples(st.integers(-20, 20).map(float), st.booleans(), st.booleans())
+
+
+@st.composite
+def strata(draw: st.DrawFn) -> list[Stratum]:
+    """Some of which may be complete; at least one is not."""
+    parts = draw(st.lists(st.lists(TUPLES, min_size=1, max_size=8), min_size=1, max_size=4))
+    made = [Stratum(*(np.array(column) for column in zip(*part, strict=True))) for part in parts]
+    made[0].kept[0] = False
+    return made
 
 
 def rows_of(parts: list[Stratum]) -> Rows:
     """Each stratum a group."""
-    columns = [pa.array(np.concatenate([getattr(part, name) for part in parts])) for name in ("x", "counts")]
-    batch = pa.record_batch([columns[0], columns[1].cast(pa.bool_())], names=["x", "counts"])
+    x, counts, kept = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "counts", "kept"))
     groups = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
-    received = np.array([float(part.received) for part in parts])
-    return Rows(batch, np.zeros(len(groups), np.int64), groups, len(parts), Strata(received))
+
+    def rows(mask: BoolArray, received: Rows | None) -> Rows:
+        batch = pa.record_batch([pa.array(x[mask]), pa.array(counts[mask])], names=["x", "counts"])
+        of_all = Strata(np.bincount(groups, minlength=len(parts)).astype(np.float64))
+        return Rows(batch, np.zeros(mask.sum(), np.int64), groups[mask], len(parts), of_all, received)
+
+    return rows(kept, rows(np.ones(len(x), dtype=bool), None))
 
 
-def corrected(parts: list[Stratum]) -> tuple[Estimates, int]:
-    """What is estimated of the window of these strata, and how many tuples it misses."""
-    of_incomplete = [part for part in parts if part.received > len(part.x)]
+def totals(parts: list[Stratum]) -> tuple[Totals, int]:
+    """What is known of the window of these strata, and how many tuples it misses."""
     kept, together = rows_of(parts), Runs.of(np.array([0]), len(parts))
     known = [each.reduce(each.lift(kept), together) for each in (Count("counts", "x"), FloatSum("counts", "x"))]
-    shed, runs = rows_of(of_incomplete), Runs.of(np.array([0]), len(of_incomplete))
-    correction, missing = Correction("counts", "x"), Missing(None)
+    incomplete = np.flatnonzero([not part.kept.all() for part in parts])
+    shed, runs = kept.of_groups(incomplete, ["x", "counts"]), Runs.of(np.array([0]), len(incomplete))
+    correction, missing = BoundedCorrection("counts", "x"), Missing(None)
     (count,) = missing.reduce(missing.lift(shed), runs)
-    return estimates([correction.reduce(correction.lift(shed), runs), *known]), int(count[0])
+    return Totals.of([correction.reduce(correction.lift(shed), runs), *known]), int(count[0])
 
 
-@given(strata().filter(lambda parts: any(part.received > len(part.x) for part in parts)))
-def test_what_is_known_and_corrected_is_what_all_strata_say(parts: list[Stratum]) -> None:
-    """Cochran's formulas for a stratified sample, over all strata, those of which nothing was shed among them."""
-    found, missing = corrected(parts)
-    assert missing == sum(part.received - len(part.x) for part in parts)
-    count = sum(part.counts.mean() * part.received for part in parts)
-    assert found["count"][0] == pytest.approx(count)
-    assert found["kept"][0] == sum(part.counts.sum() for part in parts)
-    if not count:
+@given(strata())
+def test_counts_are_known_and_sums_are_between_their_bounds(parts: list[Stratum]) -> None:
+    found, missing = totals(parts)
+    assert missing == sum(int((~part.kept).sum()) for part in parts)
+    size = sum(len(part.all) for part in parts)
+    assert found.count[0] == size
+    seen = [part for part in parts if len(part.seen)]
+    if not seen:
+        assert np.isnan(found.sum(0.9).value[0]) or size == 0
         return
-    total = sum((part.counts * part.x).mean() * part.received for part in parts)
-    assert found["sum"][0] == pytest.approx(total, rel=1e-9, abs=1e-6)
-    assert found["mean"][0] == pytest.approx(total / count, rel=1e-9, abs=1e-6)
-    factors = [part.received * (part.received / len(part.x) - 1) for part in parts]
-    away = [part.counts * (part.x - total / count) for part in parts]
-    variance = sum(f * d.var(ddof=1) for f, d in zip(factors, away, strict=True))
-    assert found["variance"][0] == pytest.approx(variance, rel=1e-6, abs=1e-3)
-    of_count = sum(f * part.counts.var(ddof=1) for f, part in zip(factors, parts, strict=True))
-    assert found["count_variance"][0] == pytest.approx(of_count, rel=1e-9, abs=1e-9)
-    both = sum(f * np.cov(d, p.counts)[0, 1] for f, d, p in zip(factors, away, parts, strict=True))
-    assert found["covariance"][0] == pytest.approx(both, rel=1e-6, abs=1e-2)
+    estimate = sum(part.seen.mean() * len(part.all) for part in seen)
+    mean = estimate / sum(len(part.all) for part in seen)
+    unseen = [part.all for part in parts if len(part.all) and not len(part.seen)]
+    edges = [sum(len(x) * edge(x) for x in unseen) for edge in (np.min, np.max)]
+    interval = found.sum(0.9)
+    expected = estimate + min(max(mean * sum(map(len, unseen)), edges[0]), edges[1])
+    assert interval.value[0] == pytest.approx(expected, abs=1e-9)
+    assert interval.low[0] <= expected <= interval.high[0]
+    # Whatever was kept, the sum is between what it would be if all shed tuples were the least, or the greatest.
+    least, greatest = (
+        sum(part.seen.sum() + (len(part.all) - len(part.seen)) * edge(part.all) for part in parts if len(part.all))
+        for edge in (np.min, np.max)
+    )
+    assert interval.low[0] >= least - 1e-6
+    assert interval.high[0] <= greatest + 1e-6
+    if all(len(part.seen) == len(part.all) for part in parts):
+        assert interval.low[0] == pytest.approx(expected) == interval.high[0]
 
 
 @given(st.lists(strata(), min_size=1, max_size=4))
 def test_runs_are_reduced_to_what_merging_comes_to(runs: list[list[Stratum]]) -> None:
-    shed = [[Stratum(part.x, part.counts, part.received + 1) for part in parts] for parts in runs]
-    correction = Correction("counts", "x")
-    state = correction.lift(rows_of([part for parts in shed for part in parts]))
-    together = Runs.of_lengths(np.array([len(parts) for parts in shed]))
+    correction = BoundedCorrection("counts", "x")
+    state = correction.lift(rows_of([part for parts in runs for part in parts]))
+    together = Runs.of_lengths(np.array([len(parts) for parts in runs]))
     reduced, merged = correction.reduce(state, together), fold_runs(state, together, correction.combine)
-    for at, (one, other) in enumerate(zip(points(reduced), points(merged), strict=True)):
-        scale = max(1.0, float(np.abs(other).max()))
-        assert one == pytest.approx(other, rel=1e-6, abs=1e-7 * scale), at
+    for one, other in zip(reduced, merged, strict=True):
+        assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
 
 
-def points(state: State) -> tuple[Float64Array, ...]:
-    """The fields, with the parabola by three of its points: where it is flat, it has no lowest one."""
-    count, total, lowest, height, rise, certainty = state
-    return (count, total, rise, certainty, *(height + rise * (lowest - at) ** 2 for at in (0.0, 7.0, 1e6)))
-
-
-@pytest.mark.parametrize(("others", "mean"), [([2.0, 7.0], np.inf), ([-np.inf], np.nan), ([np.nan], np.nan)])
-def test_an_infinite_value_makes_the_mean_infinite_or_none(others: list[float], mean: float) -> None:
-    for value in ([np.inf, *others], [*others, np.inf]):
-        found, _ = corrected([Stratum(np.full(3, each), np.ones(3), 30) for each in value])
-        assert found["mean"].tolist() == pytest.approx([mean], nan_ok=True)
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_infinite_value_leaves_no_bound(odd: float, is_kept: bool) -> None:
+    part = Stratum(np.array([1.0, odd, 2.0, 3.0]), np.ones(4, bool), np.array([True, is_kept, True, False]))
+    interval = totals([part])[0].sum(0.95)
+    assert np.isnan([interval.low[0], interval.high[0]]).all()
+    assert np.isfinite(interval.value[0]) != is_kept
 
 
 def test_sums_that_are_there_are_used() -> None:
-    weighed = Weighed(None, "n")
     own = IntegerSum(None, "n")
-    assert partials(weighed, (own, Count(None, "n")))[-1] is own
-    assert partials(weighed, ()) == (Correction(None, "n"), Count(None, "n"))
-    n = np.array([5, 7, 1 << 40], dtype=np.int64)
-    rows = Rows(pa.record_batch([pa.array(n)], names=["n"]), n, np.zeros(3, np.int64), 1, Strata(np.array([6.0])))
-    found = estimates([each.lift(rows) for each in partials(weighed, (own,))])
-    assert (found["count"][0], found["sum"][0]) == (6.0, 2.0 * n.sum())
+    assert partials(None, "n", (own, Count(None, "n")))[-1] is own
+    assert partials(None, "n") == (BoundedCorrection(None, "n"), Count(None, "n"))
 
 
-@pytest.mark.parametrize("kind", ["mean", "sum"])
-@pytest.mark.parametrize("made", ["normal", "bimodal", "uniform", "constant", "lognormal"])
-@pytest.mark.parametrize("counting", [1.0, 0.6])
-def test_intervals_cover(made: str, kind: Kind, counting: float) -> None:
-    """3,000 windows of two strata of 250 tuples, of which 40 and 20 are kept; all of them count, or six of ten.
+# The inequalities
 
-    At least 95 % less 1.6 points, four times the deviation of that share; less 3 for skewed values:
-    where six of ten count, the mean is one of 36.
-    """
-    random = np.random.default_rng(5)
-    x, counts = MADE[made](random), random.random((WINDOWS, SIZE)) < counting
-    of = np.repeat(np.arange(2 * WINDOWS), SIZE // 2)
-    received = np.bincount(of)
-    kept = kept_by_concept(of, received, np.tile([40, 20], WINDOWS), random_numbers(6))
-    batch = pa.record_batch([pa.array(x.ravel()[kept]), pa.array(counts.ravel()[kept])], names=["x", "counts"])
-    rows = Rows(batch, np.zeros(len(kept), np.int64), of[kept], 2 * WINDOWS, Strata(received.astype(np.float64)))
-    windows = Runs.of_lengths(np.full(WINDOWS, 2))
-    states = [each.reduce(each.lift(rows), windows) for each in partials(WEIGHED, (FloatSum("counts", "x"),))]
-    shed_windows = ShedSizes(np.full(WINDOWS, 60), np.full(WINDOWS, float(SIZE)), False, 0.95)
-    found = Scaled(kind, WEIGHED).interval(pa.nulls(WINDOWS), estimates(states), shed_windows)
-    assert found is not None
-    total = (x * counts).sum(axis=1)
-    truth = total if kind == "sum" else total / counts.sum(axis=1)
-    assert abs((found.value / truth).mean() - 1) < 0.01
-    if made == "constant":
-        assert np.isnan([found.low, found.high]).all(), "what was kept is all alike, and tells nothing of the rest"
-        return
-    covered = ((found.low <= truth + 1e-9) & (truth - 1e-9 <= found.high)).mean()
-    assert covered >= 0.95 - (0.03 if made == "lognormal" else 0.016)
+
+def drawn_totals(x: Float64Array, n: int, draws: int, random: np.random.Generator) -> Float64Array:
+    """Estimates of the sum from as many samples without replacement."""
+    order = np.argpartition(random.random((draws, len(x))), n, axis=1)[:, :n]
+    return np.asarray(x[order].mean(axis=1) * len(x))
+
+
+@pytest.mark.parametrize("n", [2, 10, 60, 190])
+@pytest.mark.parametrize("made", ["normal", "lognormal", "rare", "bimodal", "constant"])
+def test_no_estimate_is_further_off_than_the_bound_says(made: str, n: int) -> None:
+    """4,000 samples of each of 200 values, at confidences that would show a bound that is too narrow."""
+    random = np.random.default_rng(11)
+    x = {
+        "normal": random.normal(5, 1, 200),
+        "lognormal": random.lognormal(0, 2, 200),
+        "rare": np.append(np.zeros(198), [100.0, 50.0]),
+        "bimodal": random.choice([0.0, 1.0], 200),
+        "constant": np.full(200, 0.1),
+    }[made]
+    each = [np.array([value]) for value in (200.0, n, x.min(), x.max(), x.mean(), ((x - x.mean()) ** 2).sum())]
+    variance, reach, squared_ranges, exact = stratum(*each)
+    found = drawn_totals(x, n, 4000, random)
+    if made != "lognormal":  # few samples have its greatest values
+        assert exact[0] == pytest.approx(found.var(), rel=0.15, abs=1e-12)
+    for confidence in (0.5, 0.8, 0.95, 0.99):
+        (half,) = half_width(variance, reach, squared_ranges, exact, confidence)
+        covered = (np.abs(found - x.sum()) <= half + 1e-9).mean()
+        assert covered >= confidence - 3 * np.sqrt(confidence * (1 - confidence) / 4000)
+
+
+def test_a_stratum_of_which_all_or_none_are_drawn_has_no_doubt() -> None:
+    for n in (0.0, 5.0):
+        each = [np.array([value]) for value in (5.0, n, 1.0, 9.0, 4.0, 20.0)]
+        assert [float(number[0]) for number in stratum(*each)] == [0, 0, 0, 0]
+
+
+# Moments
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_moments_are_weighed(uniform: bool) -> None:
+    """Of 4,000 strata of 40, from 10 kept tuples each: the count, mean and variance are right on average."""
+    random = np.random.default_rng(2)
+    x = random.gamma(2, 1, (4000, 40))
+    kept = np.zeros_like(x, dtype=bool)
+    kept[:, :10] = True
+    groups = np.repeat(np.arange(4000), 10)
+    batch = pa.record_batch([pa.array(x[kept])], names=["x"])
+    of_all = Strata(np.full(4000, 40.0), 0.25 if uniform else None)
+    rows = Rows(batch, np.zeros(len(groups), np.int64), groups, 4000, of_all)
+    count, mean, squares = WeighedMoments(None, "x").lift(rows)
+    assert np.all(count == 40)
+    assert np.all(WeighedCount(None, "x").lift(rows)[0] == 40)
+    assert mean.mean() == pytest.approx(2, abs=0.05)
+    variance = Scaled("variance", Measure(None, "x")).dispersion((count, mean, squares))
+    assert variance.value.mean() == pytest.approx(2 * 39 / 40, abs=0.1)
+    assert np.isnan(variance.low).all()
+
+
+# Through the stages
 
 
 def tables(plan: Plan, rows: list[Row]) -> list[PaneTable]:
@@ -143,9 +204,10 @@ def tables(plan: Plan, rows: list[Row]) -> list[PaneTable]:
     return [packed.unpack(plan.layout, each.panes) for each in sent if each.panes is not None]
 
 
-@given(strategies.rows(min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.999]))
-def test_leaves_are_there_only_where_tuples_were_shed(rows: list[Row], rate: float) -> None:
-    plan = make_plan([sliding(10, 5)], ("k",), ["mean_x", "sum_n"], shedding=policy(rate))
+@given(strategies.rows(min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.999]), st.booleans())
+def test_leaves_are_there_only_where_tuples_were_shed(rows: list[Row], rate: float, incremental: bool) -> None:
+    names = ["mean_x", "sum_n", "median_x"]
+    plan = make_plan([sliding(10, 5)], ("k",), names, shedding=policy(rate, incremental=incremental))
     assert plan.over_time is not None
     at = plan.over_time.incomplete_set
     assert at is not None
@@ -173,3 +235,44 @@ def test_a_group_that_is_kept_whole_is_exact_beside_others() -> None:
     assert found["a",]["count"] == found["a",]["quality"]["size"] == 100
     assert found["a",]["quality"]["sampled"] < 20
     assert found["a",]["quality"]["low"]["mean_x"] < 49.5 < found["a",]["quality"]["high"]["mean_x"]
+
+
+MADE: dict[str, Callable[[np.random.Generator, tuple[int, int]], Float64Array]] = {
+    "normal": lambda random, shape: random.normal(5, 1, shape),
+    "lognormal 1": lambda random, shape: random.lognormal(0, 1, shape),
+    "lognormal 2": lambda random, shape: random.lognormal(0, 2, shape),
+    "pareto": lambda random, shape: random.pareto(1.5, shape),
+    "bimodal": lambda random, shape: random.choice([0.0, 100.0], shape) + random.normal(0, 1, shape),
+    "zeros": lambda random, shape: np.where(random.random(shape) < 0.99, 0.0, random.lognormal(0, 1, shape)),
+    "constant": lambda random, shape: np.full(shape, 0.1),
+    "duplicates": lambda random, shape: random.choice([1.0, 2.0, 1000.0], shape, p=[0.9, 0.09, 0.01]),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("method", ["concept", "uniform"])
+def test_intervals_cover_through_the_stages(made: str, method: str) -> None:
+    """1,000 windows of 60 tuples in two panes, of which a third does not count: at most three deviations below."""
+    random = np.random.default_rng(8)
+    x = MADE[made](random, (1000, 60))
+    counts = random.random(x.shape) < 0.66
+    rows = [
+        row(10 * window + at // 6, x=float(x[window, at]), kept=bool(counts[window, at]))
+        for window in range(1000)
+        for at in range(60)
+    ]
+    shedding = policy(0.8, "uniform" if method == "uniform" else "concept")
+    plan = make_plan([sliding(10, 10)], (), ["sum_x", "mean_x", "sum_where", "count_where"], shedding=shedding)
+    truths = {"sum_x": x.sum(1), "mean_x": x.mean(1)}
+    (found,) = answer(plan, [rows])
+    for name, truth in truths.items():
+        covered = []
+        for place, values in found:
+            low, high = (values["quality"][side][name] for side in ("low", "high"))
+            assert low is not None
+            covered.append(low - 1e-9 <= truth[place[1] // 10] <= high + 1e-9)
+        assert len(covered) == 1000
+        assert np.mean(covered) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 1000)
+    for place, values in found:
+        assert values["count_where"] == values["quality"]["low"]["count_where"]
+        assert values["count_where"] == counts[place[1] // 10].sum()

@@ -38,7 +38,7 @@ def rate_of(policy: Shedding, batch: int, stream: str | None = STREAM, query: st
     return rate / 1e6
 
 
-PLAN = make_plan([W.tumbling("1 minute")], streaming=True)
+PLAN = make_plan([W.tumbling("1 minute")], names=["median_x"], streaming=True)
 FIXED = Shedding(0.5, None)
 TARGET = Shedding(None, 2_000_000)
 

@@ -56,8 +56,8 @@ KEYS = st.sampled_from([(), ("k",), ("k", "f"), ("s",)])
 STEPS = strategies.steps(strategies.rows(st.none() | st.integers(-40, 30)), [0, 1, 7, 20, 60], max_size=6)
 
 
-def policy(rate: float, method: Method = "concept", seed: int = 0) -> Shedding:
-    return Shedding(rate, None, method, seed)
+def policy(rate: float, method: Method = "concept", seed: int = 0, incremental: bool = False) -> Shedding:
+    return Shedding(rate, None, method, seed, incremental=incremental)
 
 
 @st.composite
@@ -74,7 +74,7 @@ def plans(draw: st.DrawFn, rates: st.SearchStrategy[float] = RATES, method: Meth
         streaming=True,
         approximation=approximation,
         compression=compression,
-        shedding=policy(draw(rates), chosen, draw(st.integers(0, 3))),
+        shedding=policy(draw(rates), chosen, draw(st.integers(0, 3)), draw(st.booleans())),
     )
 
 
@@ -117,6 +117,7 @@ def check_quality(values: dict[str, Any]) -> None:
     assert 0 <= quality["sampled"] <= quality["size"] == values["count"]
     if quality["sampled"] < quality["size"]:
         assert quality["mode"] == "approximate"
+        assert quality["error"] is None or quality["error"] >= 0
         assert quality["low"]["count"] == quality["high"]["count"] == values["count"]
     for name, low in quality["low"].items():
         high = quality["high"][name]

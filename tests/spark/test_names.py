@@ -386,7 +386,7 @@ def test_plain_names_keep_their_checkpoints(spark: SparkSession) -> None:
         "26adece8efdaec75": delta.agg(n=A.count(), l=A.last("fare")),
         "29b554e5abbf128c": session.apply(lambda w: w, "n long", columns=["ts", "fare"]),
         "73ec40defdb81303": by_route.agg(**sampled).approximate(100, 0.1),
-        "f2420ecfe20007ec": by_route.agg(p=A.median("fare"), s=A.sum("fare")).shed(0.5),
+        "1583b2fd9eb7003f": by_route.agg(p=A.median("fare"), s=A.sum("fare")).shed(0.5),
         "6aa4a26bb11c6447": join.agg(n=A.count(), f=A.sum("left_fare")).prepared().query,
         "9817e084a4774622": join.agg(n=A.count(), f=A.last("left_fare", where="right_fare > 1")).prepared().query,
     }

@@ -86,15 +86,15 @@ QUERIES: dict[str, tuple[Callable[[], Plan], str]] = {
     ),
     "shed by concept": (
         lambda: make_plan([ODD], names=["count", "sum_n", "var_pop"], shedding=shed("concept")),
-        "47aa2fad55e75e9a",
+        "55a3cf3b68618bd0",
     ),
     "shed by chance": (
         lambda: make_plan([ODD], names=["count", "sum_where"], shedding=shed("uniform")),
-        "62dbfe490e660433",
+        "d238703c2d1735a8",
     ),
     "shed and approximate": (
         lambda: make_plan([ODD], names=["median_x"], approximation=approximate(), shedding=shed("concept")),
-        "a5a465a7cb7d4483",
+        "2ae1b86917c3bc3f",
     ),
     "an active worker": (
         lambda: make_plan([ODD], shards=[0, 1, 2], workers=Workers("active", 3, batch=2)).of_shard(1),

@@ -31,7 +31,8 @@ ARROW_ROWS = 65_536
 
 
 def shedding(rate: float, method: Method, seed: int = 0) -> Shedding:
-    return Shedding.of(rate, None, method, seed, CONFIDENCE)
+    """As in the paper, aggregates see only the kept rows."""
+    return Shedding.of(rate, None, method, seed, CONFIDENCE, incremental=False)
 
 
 def run_of(data: DataSet, query: A.Aggregate | Applied, policy: Shedding | None = None) -> Ran:

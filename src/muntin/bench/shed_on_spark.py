@@ -48,7 +48,7 @@ def fares_on_spark(spark: SparkSession, folder: Path, method: Method | None, rat
     window = W.sliding("30 minutes", "10 minutes")
     query = muntin.over(stream(spark, folder), window, time="ts", watermark="1 second", by="key")
     query = query.agg(fare=A.mean("value"))
-    return (query if method is None else query.shed(rate=rate, method=method)).to_df()
+    return (query if method is None else query.shed(rate=rate, method=method, incremental=False)).to_df()
 
 
 def slides_on_spark(data: DataSet) -> Iterator[pa.Table]:
@@ -61,4 +61,4 @@ def means_on_spark(spark: SparkSession, folder: Path, data: DataSet, method: Met
     frame = stream(spark, folder, spark.read.parquet(str(folder)).schema)
     window = W.sliding(describe(data.size), describe(data.slide))
     query = muntin.over(frame, window, time="time", watermark="1 second", by=list(data.keys))
-    return query.agg(answer=MEAN).shed(rate=rate, method=method).to_df()
+    return query.agg(answer=MEAN).shed(rate=rate, method=method, incremental=False).to_df()

@@ -72,7 +72,7 @@ class RowFeature:
     rows_together: int = 0
     """The minimal number of tuples per call; 0 for any number."""
 
-    def keep(self, times: Int64Array, panes: Panes) -> KeptRows | None:
+    def keep(self, batch: pa.RecordBatch, times: Int64Array, panes: Panes) -> KeptRows | None:
         """Which tuples are kept; None for all."""
         return None
 
@@ -95,6 +95,8 @@ class KeptRows:
     positions: Int64Array
     strata: Strata
     """The strata that they represent."""
+    for_panes: bool = False
+    """Whether panes, too, aggregate only these; else all tuples, and only what needs tuples gets only these."""
 
 
 class ShardFeature:

@@ -90,6 +90,14 @@ class _Unsent:
     latest: int = NO_TIME
 
 
+@dataclass(frozen=True)
+class Lifted:
+    """Tuples that are lifted, with the code of each one's key."""
+
+    rows: Rows
+    codes: Int64Array
+
+
 class PaneStage:
     def __init__(self, plan: Plan, task: Task | None = None) -> None:
         self._plan = plan
@@ -173,28 +181,42 @@ class PaneStage:
         weights = None
         if self._plan.over_time is not None:
             panes = Panes(self._plan.grid, times, codes, len(first_rows))
-            kept = self._kept(times, panes)
-            groups, strata = panes.pairs.groups, None
-            if kept is not None:
-                positions, strata = kept.positions, kept.strata
-                batch, times, codes = batch.take(pa.array(positions)), times[positions], codes[positions]
-                groups = groups[positions]
+            choice = self._kept(batch, times, panes)  # counts the groups first, and may renumber them
+            received = Rows(batch, times, panes.pairs.groups, panes.pairs.count)
+            kept = of_panes = Lifted(received, codes)
+            if choice is not None:
+                positions = choice.positions
+                batch = self._read_of_kept(batch, choice.for_panes).take(pa.array(positions))
+                times, codes = times[positions], codes[positions]
+                groups = received.groups[positions]
+                kept = Lifted(Rows(batch, times, groups, received.group_count, choice.strata, received), codes)
+                of_panes = kept if choice.for_panes else of_panes
             if layout.weighs and WEIGHT not in batch.schema.names:
-                weights = np.ones(len(times)) if strata is None else strata.weights(groups)
-            rows = Rows(batch, times, groups, panes.pairs.count, strata)
-            leaves, dictionaries = self._over_time(rows, codes, panes), rows.dictionaries
+                strata = kept.rows.strata
+                weights = np.ones(len(times)) if strata is None else strata.weights(kept.rows.groups)
+            leaves, dictionaries = self._over_time(of_panes, kept, panes), of_panes.rows.dictionaries
         leaves += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(leaves) :]]
         tuples = None
         if layout.tuples is not None:
             tuples = Tuples(codes, times, self._kept_columns(batch, layout.tuples, weights))
         return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
 
-    def _kept(self, times: Int64Array, panes: Panes) -> KeptRows | None:
+    def _kept(self, batch: pa.RecordBatch, times: Int64Array, panes: Panes) -> KeptRows | None:
         """The tuples that are kept, if a feature drops any."""
-        choices = [kept for feature in self._features.values() if (kept := feature.keep(times, panes)) is not None]
+        kept = (feature.keep(batch, times, panes) for feature in self._features.values())
+        choices = [choice for choice in kept if choice is not None]
         if len(choices) > 1:
             raise MuntinError("Two features choose which rows are kept; use one of them at a time.")
         return choices[0] if choices else None
+
+    def _read_of_kept(self, batch: pa.RecordBatch, for_panes: bool) -> pa.RecordBatch:
+        """The columns that are read of kept tuples."""
+        layout = self._plan.layout
+        names = set(layout.tuples.names) if layout.tuples is not None else set()
+        for leaf_set in layout.leaf_sets:
+            if for_panes or leaf_set.per_tuple or leaf_set.of_incomplete:
+                names.update(leaf_set.read)
+        return batch.select([name for name in batch.schema.names if name in names or name == self._plan.time])
 
     def _kept_columns(self, batch: pa.RecordBatch, schema: pa.Schema, weights: Float64Array | None) -> pa.RecordBatch:
         """The columns of tuples that are kept. Initially every operator counts all tuples."""
@@ -207,19 +229,19 @@ class PaneStage:
         columns = [added[name] if name in added else batch.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _over_time(self, rows: Rows, codes: Int64Array, panes: Panes) -> list[Leaves]:
-        """The leaves over panes of time."""
+    def _over_time(self, of_panes: Lifted, kept: Lifted, panes: Panes) -> list[Leaves]:
+        """The leaves over panes of time: aggregates of panes, and what needs the kept tuples."""
         operator = self._plan.over_time
         assert operator is not None
         leaves: list[Leaves] = []
         for leaf_set in operator.leaf_sets:
             if leaf_set.custom is not None:
-                leaves.append(self._custom_leaves(leaf_set, rows, codes))
+                leaves.append(self._custom_leaves(leaf_set, kept if leaf_set.per_tuple else of_panes))
                 continue
             if leaf_set.of_incomplete:
-                leaves.append(self._incomplete_leaves(leaf_set, rows, panes))
+                leaves.append(self._incomplete_leaves(leaf_set, kept.rows, panes))
                 continue
-            state = leaf_set.lift(rows)
+            state = leaf_set.lift(of_panes.rows)
             present = panes.pairs.present(state[0])
             key, starts = panes.key_and_start(present)
             leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
@@ -229,17 +251,16 @@ class PaneStage:
         """The leaves of groups with dropped tuples."""
         if rows.strata is None:
             return leaf_set.empty()
-        kept = np.bincount(rows.groups, minlength=rows.group_count)
-        incomplete = panes.pairs.present(rows.strata.received - kept)
+        incomplete = panes.pairs.present(rows.strata.incomplete(rows.groups))
         key, starts = panes.key_and_start(incomplete)
         return Leaves(key, starts, leaf_set.lift(rows.of_groups(incomplete, leaf_set.read)))
 
-    def _custom_leaves(self, leaf_set: LeafSet, rows: Rows, codes: Int64Array) -> Leaves:
+    def _custom_leaves(self, leaf_set: LeafSet, lifted: Lifted) -> Leaves:
         assert leaf_set.custom is not None
-        positions, state = leaf_set.custom.lift_tuples(rows)
-        times = rows.times[positions]
+        positions, state = leaf_set.custom.lift_tuples(lifted.rows)
+        times = lifted.rows.times[positions]
         time = times if leaf_set.per_tuple else self._plan.grid.starts(times)
-        return arranged(leaf_set, Leaves(codes[positions], time, state))
+        return arranged(leaf_set, Leaves(lifted.codes[positions], time, state))
 
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         columns = key_columns(batch, self._plan.layout.keys)

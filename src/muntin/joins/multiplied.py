@@ -35,7 +35,6 @@ from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import TopK
 from muntin.holistic.function import HolisticFunction, spread
 from muntin.holistic.quantiles import Quantiles
-from muntin.joins.names import SIDE_FLAGS
 from muntin.partials.partial import Count
 
 if TYPE_CHECKING:
@@ -83,26 +82,18 @@ class Multiplied:
     partners: str
 
     def scaled(self, bound: Bound) -> Scaled | None:
-        """The estimate if tuples of both sides are shed. Each side has its own strata, so the number of its tuples is
-        known; the number that fulfils a condition is estimated.
-        """
+        """The estimate if tuples of both sides are shed. The number of partners is known: they are counted before."""
         from muntin.features.shedding.registry import scaled_of
-        from muntin.features.shedding.scaled import Scaled
-        from muntin.features.shedding.weighed import Weighed
+        from muntin.features.shedding.scaled import Measure
 
-        aggregate, partners, where = self.aggregate, self.partners, bound.where
-        inner = scaled_of(aggregate, bound)
+        inner = scaled_of(self.aggregate, bound)
         if inner is None:
             return None
-        if isinstance(aggregate, VarianceAggregate):
+        if isinstance(self.aggregate, VarianceAggregate):
             return replace(inner, sample=False)  # there are so many pairs that n and n - 1 hardly differ
-        if not isinstance(aggregate, CountAggregate | SumAggregate):
+        if not isinstance(self.aggregate, CountAggregate | SumAggregate):
             return inner
-        sides = SIDE_FLAGS.values()
-        all_count = isinstance(aggregate, CountAggregate) and aggregate.column is None and where in sides
-        return replace(
-            inner, counted=all_count, partners=Scaled("count", Weighed(partners, None), counted=partners in sides)
-        )
+        return replace(inner, counted=False, partners=Measure(self.partners, None))
 
 
 def _lowered(aggregate: Aggregate, result: pa.DataType) -> partial[pa.Array]:

@@ -29,7 +29,7 @@ from muntin.panes.tuples import WEIGHT
 from muntin.windows import PaneWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from muntin.features.shedding.weighed import Weighed
+    from muntin.features.shedding.scaled import Measure
     from muntin.joins.kept_pairs import KeptPairs
     from muntin.joins.shed_pairs import PairEstimates
 
@@ -90,7 +90,7 @@ class OverPairs:
         return (*self.plan.types, *of_estimates)
 
     @cached_property
-    def _measures(self) -> tuple[Weighed, ...]:
+    def _measures(self) -> tuple[Measure, ...]:
         """What is estimated for all pairs."""
         from muntin.joins.shed_pairs import measures
 

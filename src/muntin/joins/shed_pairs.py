@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
@@ -19,10 +20,9 @@ from muntin.features.order import SHEDDING
 from muntin.features.shedding.plan import check
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import Scaled
-from muntin.features.shedding.weighed import Weighed
+from muntin.features.shedding.scaled import Measure, Scaled
 from muntin.features.shedding.windows import set_interval, typed
-from muntin.joins.kept_pairs import KeptPairs, interval_of
+from muntin.joins.kept_pairs import AllPairs, KeptPairs
 from muntin.panes import keys as key_codes
 from muntin.panes.table import PaneTable, key_columns
 from muntin.windows import Window
@@ -40,12 +40,12 @@ class PairEstimates(Knob):
     estimates = True
 
     def check_windows(self, windows: Sequence[Window], aggregates: Mapping[str, Bound]) -> None:
-        check(windows, aggregates)
+        check(windows, aggregates, incremental=False)
 
     def plan(self, draft: Draft) -> Draft:
         return replace(draft.with_feature(self), weighs=True)
 
-    def kept(self, plan: Plan, measured: Sequence[Weighed], pairs: pa.RecordBatch) -> KeptPairs:
+    def kept(self, plan: Plan, measured: Sequence[Measure], pairs: pa.RecordBatch) -> KeptPairs:
         """What estimates need of pairs, beside their partials."""
         return KeptPairs.of(measured, key_columns(pairs, plan.layout.keys), pairs)
 
@@ -59,10 +59,10 @@ def scaled(plan: Plan) -> dict[str, Scaled | None]:
     return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in plan.outputs}
 
 
-def measures(plan: Plan) -> tuple[Weighed, ...]:
+def measures(plan: Plan) -> tuple[Measure, ...]:
     """The measures that are estimated for all pairs."""
     scales = scaled(plan).values()
-    return tuple(dict.fromkeys(scale.weighed for scale in scales if scale is not None and scale.weighed is not None))
+    return tuple(dict.fromkeys(scale.measure for scale in scales if scale is not None and scale.measure is not None))
 
 
 class ShedPairs(ShardFeature):
@@ -102,20 +102,25 @@ class PairsScaledBack:
         keys = [key_codes.normalised(self.table.keys.column(name).take(codes)) for name in self.plan.keys]
         groups = self.pairs.numbers(keys)
         values = dict(answered.values)
-        estimates, shed_windows = self.pairs.quality(groups, self.shedding)
+        confidence = self.shedding.confidence
+        estimates = self.pairs.quality(groups, confidence)
         shed = estimates.approximate
-        shed_windows, shed_groups = shed_windows.take(shed), groups[shed]
-        by_measure = {}
-        for number, measure in enumerate(measures(self.plan)):
-            estimated = self.pairs.estimates(number, self.shedding.is_uniform)
-            by_measure[measure] = {name: column[shed_groups] for name, column in estimated.items()}
+        shed_groups = groups[shed]
+        doubt = self.pairs.doubt(confidence)[shed_groups]
+        if self.shedding.is_uniform:  # the number of pairs is an estimate
+            doubt = np.full(len(shed), np.nan)
+        of_all = AllPairs(estimates.size[shed].astype(np.float64), doubt)
+        moments = {
+            measure: tuple(column[shed_groups] for column in state)
+            for measure, state in zip(measures(self.plan), self.pairs.moments, strict=True)
+        }
         for output in self.plan.outputs:
             name, scale = output.name, self._scaled[output.name]
             kept_values, interval = values[name].take(pa.array(shed)), None
-            if scale is not None and scale.weighed is not None:
-                interval = interval_of(scale, by_measure[scale.weighed], shed_windows)
+            if scale is not None and scale.measure is not None:
+                interval = of_all.interval(scale, moments[scale.measure])
                 values[name] = patched(values[name], shed, typed(interval.value, kept_values, output))
             elif scale is not None:
-                interval = scale.interval(kept_values, None, shed_windows)
+                interval = scale.interval(kept_values, None, confidence)
             set_interval(estimates, name, interval, shed, values[name])
         return replace(answered, values=values, estimates=estimates)

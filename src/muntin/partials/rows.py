@@ -22,8 +22,12 @@ class Rows:
         groups: Int64Array | None,
         group_count: int,
         strata: Strata | None = None,
+        received: Rows | None = None,
     ) -> None:
-        """`groups` is None if every row is a group of its own, in order."""
+        """`groups` is None if every row is a group of its own, in order.
+
+        If others were dropped, `strata` says how these were drawn, and `received` are all rows, in the same groups.
+        """
         self.batch = batch
         self.times = times
         self.one_each = groups is None
@@ -31,7 +35,7 @@ class Rows:
         self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.strata = strata
-        """How the rows were drawn, if others were dropped."""
+        self.received = received
         self.dictionaries: dict[str, pa.Array] = {}
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}
@@ -45,7 +49,9 @@ class Rows:
         rows = np.flatnonzero(groups >= 0)
         arrays = [self.array(column).take(pa.array(rows)) for column in columns]
         strata = None if self.strata is None else self.strata.take(kept)
-        return Rows(pa.record_batch(arrays, names=list(columns)), self.times[rows], groups[rows], len(kept), strata)
+        received = None if self.received is None or not columns else self.received.of_groups(kept, columns)
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        return Rows(batch, self.times[rows], groups[rows], len(kept), strata, received)
 
     def array(self, column: str) -> pa.Array:
         return self.batch.column(column)

@@ -1,60 +1,106 @@
-"""Corrections of totals, stratum by stratum, where tuples were shed by concept.
+"""Corrections of sums, stratum by stratum, where aggregates are computed from kept tuples.
 
-Most groups are rare and lose no tuples. So a pane's ordinary partials cover the kept tuples of all strata, and only
-strata that lost tuples need a correction: if every kept tuple represents `w` tuples, totals miss `w - 1` times their
-value over the kept ones. Corrections are partials with leaves of their own; a window without such leaves is exact.
+A stratum is a group of a pane as one task saw it. Most groups are rare and lose no tuples. So a pane's ordinary
+partials cover the kept tuples of all strata, and only strata that lost tuples need a correction. Corrections are
+partials with leaves of their own; a window without such leaves is exact.
 
-The variances of totals add up over strata, too (Cochran, *Sampling Techniques*, chapters 5 and 5A). If the count is
-uncertain, the variance of the sum of all distances from a point depends on that point. It is a parabola: its lowest
-point, its height there and its steepness, which is the variance of the count. The sum of parabolas is a parabola.
+The task that sheds sees every tuple first. So it knows of every stratum how many tuples count, and their range, mean
+and variance, and no interval has to guess these from the kept tuples: see `statistics.bounded`. A stratum of which no
+tuple that counts was kept is between its size times its least and its size times its greatest value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from muntin.arrays import Float64Array, Runs, State, any_true
-from muntin.features.shedding.weighed import Estimates, Kept, StratumMoments, Weighed
-from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
+from muntin.arrays import Float64Array, Runs, State
+from muntin.features.shedding.known import Known, numbers_of
+from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers, sums
 from muntin.partials.rows import Rows
+from muntin.statistics.bounded import half_width, stratum
+from muntin.statistics.estimators import Interval
+
+ROUNDING = 1e-12
+"""Sums of doubles are rounded by less than this share of the sum of their magnitudes."""
+
+Corrections: TypeAlias = Mapping[str, Float64Array]
 
 
 class Corrected(NamedTuple):
-    """The fields of `Correction`."""
+    """The fields of `BoundedCorrection`, over the tuples that count."""
 
     missing: Float64Array
-    """Shed tuples that count."""
+    """Shed tuples."""
     missing_sum: Float64Array
-    """The sum over them."""
-    lowest: Float64Array
-    """The lowest point of the parabola."""
-    height: Float64Array
-    """Its height there."""
-    rise: Float64Array
-    """Its steepness."""
-    certainty: Float64Array
-    """The term from which Satterthwaite's degrees of freedom are computed."""
+    """The estimate of the sum over them, without the strata of which none was kept."""
+    unseen: Float64Array
+    """The tuples of strata of which none was kept."""
+    unseen_low: Float64Array
+    """The least possible sum over them."""
+    unseen_high: Float64Array
+    """The greatest possible one."""
+    low: Float64Array
+    """The least possible sum over the other shed tuples."""
+    high: Float64Array
+    """The greatest possible one."""
+    variance: Float64Array
+    squared_ranges: Float64Array
+    exact_variance: Float64Array
+    magnitude: Float64Array
+    """No less than the sum of all magnitudes, by which sums are rounded."""
+    reach: Float64Array
 
 
 @dataclass(frozen=True)
-class Missing(Kept):
+class Missing(Partial):
     """The number of tuples that were shed."""
 
     of_incomplete: ClassVar[bool] = True
 
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"),)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
     def lift(self, rows: Rows) -> State:
         assert rows.strata is not None, "where nothing was shed, nothing is missing"
-        (kept,) = super().lift(rows)
-        return (rows.strata.received.astype(np.int64) - kept,)
+        return (rows.strata.received.astype(np.int64) - np.bincount(rows.groups, minlength=rows.group_count),)
+
+    def combine(self, left: State, right: State) -> State:
+        return (left[0] + right[0],)
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.sums(state[0]),)
 
 
 @dataclass(frozen=True)
-class Correction(Partial):
-    """What the shed tuples add to the count and to the sum of a column, with the variances of both."""
+class Surplus(Missing):
+    """By how many tuples the weights of the kept ones exceed the number of tuples.
+
+    Nothing by concept. Tuples that are kept uniformly represent equally many, so those of a pane may represent more
+    or fewer than it has.
+    """
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("float64"),)
+
+    def lift(self, rows: Rows) -> State:
+        assert rows.strata is not None, "where nothing was shed, nothing is missing"
+        weights = sums(rows.groups, rows.strata.weights(rows.groups), rows.group_count)
+        return (weights - rows.strata.received,)
+
+
+@dataclass(frozen=True)
+class BoundedCorrection(Partial):
+    """What the shed tuples add to the count and to the sum of a column, and how far that may be off."""
 
     column: str | None
     of_incomplete: ClassVar[bool] = True
@@ -68,74 +114,91 @@ class Correction(Partial):
         return () if self.column is None else (self.column,)
 
     def lift(self, rows: Rows) -> State:
-        assert rows.strata is not None, "only strata of which tuples were shed have something to correct"
+        assert rows.received is not None, "all tuples are seen before any is shed"
         with np.errstate(all="ignore"):
-            kept = StratumMoments.of(rows, self.column, self.where)
-            missing = (rows.strata.received / kept.kept - 1) * kept.counting
-            spread = kept.spread(rows.strata)
-            variance, rise = spread * kept.squares, spread * kept.counting * (1 - kept.counting / kept.kept)
-            certainty = variance**2 / np.maximum(kept.kept - 1, 1)
-            return Corrected(missing, missing * kept.mean, kept.mean, variance, rise, certainty)
+            count, low, high, mean, squares = Known.of(rows.received, self.where, self.column)
+            groups, numbers = rows.select(self.inputs, self.where, numbers_of(rows, self.column))
+            kept = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
+            total = sums(groups, numbers, rows.group_count)
+            missing = count - kept
+            is_unseen, is_seen = (kept == 0) & (count > 0), (kept > 0) & (missing > 0)
+            variance, reach, squared_ranges, exact_variance = stratum(count, kept, low, high, mean, squares)
+            return Corrected(
+                missing=missing,
+                missing_sum=np.where(is_seen, missing / np.maximum(kept, 1) * total, 0.0),
+                unseen=np.where(is_unseen, count, 0.0),
+                unseen_low=np.where(is_unseen, count * low, 0.0),
+                unseen_high=np.where(is_unseen, count * high, 0.0),
+                low=np.where(is_seen, missing * low, 0.0),
+                high=np.where(is_seen, missing * high, 0.0),
+                variance=variance,
+                squared_ranges=squared_ranges,
+                exact_variance=exact_variance,
+                magnitude=np.where(missing > 0, count * np.maximum(np.abs(low), np.abs(high)), 0.0),
+                reach=reach,
+            )
 
     def combine(self, left: State, right: State) -> State:
-        one, other = Corrected._make(left), Corrected._make(right)
+        *added, reach = zip(left, right, strict=True)
         with np.errstate(all="ignore"):
-            rise = one.rise + other.rise
-            share = other.rise / np.where(rise > 0, rise, 1.0)
-            distance = np.where((one.rise > 0) & (other.rise > 0), other.lowest - one.lowest, 0.0)
-            return Corrected(
-                missing=one.missing + other.missing,
-                missing_sum=one.missing_sum + other.missing_sum,
-                lowest=np.where(one.rise > 0, one.lowest, other.lowest) + distance * share,
-                height=one.height + other.height + distance * distance * one.rise * share,
-                rise=rise,
-                certainty=one.certainty + other.certainty,
-            )
+            return (*(one + other for one, other in added), np.maximum(*reach))
 
     def reduce(self, state: State, runs: Runs) -> State:
         """Combine a whole run at once, with the same result."""
-        count, total, lowest, height, rise, certainty = Corrected._make(state)
+        *added, reach = state
         with np.errstate(all="ignore"):
-            if not any_true(rise):  # the count is certain: the parabolas are flat
-                flat = np.zeros(len(runs.starts))
-                count, total, height, certainty = runs.sums_of(count, total, height, certainty)
-                return Corrected(count, total, flat, height, flat, certainty)
-            (lowest, height, rise), gathered = runs.gathered((lowest, height, rise))
-            rises = gathered.sums(rise)
-            point = gathered.sums(np.where(rise > 0, rise * lowest, 0.0)) / np.where(rises > 0, rises, 1.0)
-            above = np.where(rise > 0, rise * (lowest - gathered.repeated(point)) ** 2, 0.0)
-            heights = gathered.sums(height + above)
-            return Corrected(runs.sums(count), runs.sums(total), point, heights, rises, runs.sums(certainty))
+            return (*(runs.sums(column) for column in added), runs.greatest(reach))
 
 
-def partials(weighed: Weighed, aggregate_partials: Sequence[Partial] = ()) -> tuple[Partial, ...]:
+def partials(where: str | None, column: str | None, aggregate_partials: Sequence[Partial] = ()) -> tuple[Partial, ...]:
     """The partials from which totals are estimated: the correction, and what it corrects.
 
     `aggregate_partials` are those of the aggregate itself; if it is a sum, the first of them is the sum. An aggregate
     that needs only the count passes none.
     """
-    where, column = weighed.where, weighed.column
-    corrected: list[Partial] = [Correction(where, column), Count(where, column)]
+    corrected: list[Partial] = [BoundedCorrection(where, column), Count(where, column)]
     if aggregate_partials and column is not None:
         is_sum = type(aggregate_partials[0]) in (FloatSum, IntegerSum)  # decimals have other units
         corrected.append(aggregate_partials[0] if is_sum else FloatSum(where, column))
     return tuple(corrected)
 
 
-def estimates(states: Sequence[State]) -> Estimates:
-    """The estimates of windows from the states of these partials, in the fields of `Weighed`, with the sum as well."""
-    correction, (kept,), *sums = states
-    missing, missing_sum, lowest, height, rise, certainty = Corrected._make(correction)
-    count = kept + missing
-    with np.errstate(all="ignore"):
-        total = as_numbers(sums[0]) + missing_sum if sums else np.zeros(len(count))
-        mean = total / np.maximum(count, 1.0)
-        fields = {"count": count, "mean": mean, "sum": total, "kept": kept, "certainty": certainty, "spread": certainty}
-        if not any_true(rise):
-            return fields | {"count_variance": rise, "covariance": rise, "variance": height}
-        distance = np.where(rise > 0, lowest - mean, 0.0)
-        return fields | {
-            "count_variance": rise,
-            "covariance": rise * distance,
-            "variance": height + rise * distance**2,
-        }
+@dataclass(frozen=True)
+class Totals:
+    """The states of these partials for some windows."""
+
+    corrected: Corrected
+    kept: Float64Array
+    """Kept tuples that count."""
+    kept_sum: Float64Array
+    """Their sum."""
+
+    @classmethod
+    def of(cls, states: Sequence[State]) -> Totals:
+        correction, (kept,), *totals = states
+        kept = kept.astype(np.float64)
+        return cls(Corrected._make(correction), kept, as_numbers(totals[0]) if totals else np.zeros(len(kept)))
+
+    @property
+    def count(self) -> Float64Array:
+        """The number of tuples that count. It is known: tuples are counted before they are shed."""
+        return self.kept + self.corrected.missing
+
+    def sum(self, confidence: float) -> Interval:
+        """The sum; its bounds are NaN where none are known, and the value, too, where no tuple that counts was kept."""
+        of = self.corrected
+        with np.errstate(all="ignore"):
+            seen = self.kept_sum + of.missing_sum
+            mean_of_seen = seen / (self.count - of.unseen)
+            unseen = np.where(of.unseen > 0, np.clip(of.unseen * mean_of_seen, of.unseen_low, of.unseen_high), 0.0)
+            value = np.where((self.kept > 0) | (self.count == 0), seen + unseen, np.nan)
+            half = half_width(of.variance, of.reach, of.squared_ranges, of.exact_variance, confidence)
+            rounding = ROUNDING * of.magnitude
+            low = np.maximum(seen - half, self.kept_sum + of.low) + of.unseen_low - rounding
+            high = np.minimum(seen + half, self.kept_sum + of.high) + of.unseen_high + rounding
+            unknown = ~(np.isfinite(value) & np.isfinite(low) & np.isfinite(high))
+        return Interval(value, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high))
+
+    def mean(self, confidence: float) -> Interval:
+        with np.errstate(all="ignore"):
+            return self.sum(confidence).scaled(1 / self.count)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from muntin.durations import describe
+from muntin.engine.hidden import is_hidden
 from muntin.engine.plan import Plan
+from muntin.features.shedding.plan import needs_tuples, sees_all
 from muntin.features.shedding.policy import Shedding
 
 
 def explained(policy: Shedding, plan: Plan) -> str:
     """How a query sheds."""
+    if policy.incremental and not needs_tuples(plan):
+        return (
+            "Shedding: nothing is shed, because panes answer every aggregate of this query from all rows. Dropping "
+            "rows in the pane stage would save nothing. If the way of the rows to Python is too slow, shed before it, "
+            "with method='uniform' and at='source'."
+        )
     if policy.target_latency is not None:
         rate = f"as many tuples as needed to keep batches within {describe(policy.target_latency)}"
+    elif policy.error is not None:
+        rate = f"as many tuples as an error of {policy.error:.0%} allows"
     else:
         rate = f"{policy.rate:.0%} of the tuples"
     if policy.method == "uniform":
         what = "every tuple is kept with the same probability, so small groups may lose all of theirs"
+    elif policy.error is not None:
+        what = (
+            "the values of every group of a pane are looked at first, and the group keeps as many as are needed, no "
+            f"fewer than {policy.least}"
+        )
     elif plan.keys:
         assert plan.over_time is not None, "only windows over time shed"
         panes = max(window.longest for window in plan.over_time.models) // plan.grid.length
@@ -27,7 +42,14 @@ def explained(policy: Shedding, plan: Plan) -> str:
             what += "; the function gets the window's share of them"
     else:
         what = "a sample of every pane is kept"
+    of = "Answers are scaled back to all tuples"
+    if policy.incremental and plan.outputs:
+        exact = [output.name for output in plan.outputs if sees_all(output.bound, True) and not is_hidden(output.name)]
+        if exact:
+            of = (
+                f"Panes answer {', '.join(exact)} from all tuples, exactly; other answers are scaled back to all tuples"
+            )
     return (
-        f"Shedding: {rate} are dropped before they are lifted or shuffled; {what}. Answers are scaled back to all "
-        f"tuples, and `quality` has their intervals of {policy.confidence:.0%}."
+        f"Shedding: {rate} are dropped before they are packed or shuffled; {what}. {of}, and `quality` has their "
+        f"intervals of {policy.confidence:.0%} where there are honest ones."
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from muntin.arrays import Int64Array
 from muntin.engine.answers import AnswerLink
 from muntin.engine.batch import ShardBatch
@@ -19,7 +21,9 @@ from muntin.features.order import SHEDDING
 from muntin.features.shedding.load import HostLoad
 from muntin.features.shedding.manual import ManualRate
 from muntin.features.shedding.notes import Command
+from muntin.features.shedding.plan import needs_tuples
 from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.required import Required
 from muntin.features.shedding.shedder import Shedder
 from muntin.features.shedding.thinned import WindowShares
 from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
@@ -34,6 +38,10 @@ class LoadShedding(Feature):
     """Tuples are shed."""
 
     policy: Shedding
+    exact: frozenset[str] = frozenset()
+    """The aggregates that see all tuples."""
+    required: Required | None = None
+    """What an error requires of every group, if one is given."""
     name = "shed"
     order = SHEDDING
     estimates = True
@@ -51,8 +59,12 @@ class LoadShedding(Feature):
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature:
         command = ManualRate(task.stream, task.host).command()
-        shedder = Shedder(self.policy, task.number, self._rate(task, command))
-        return SheddingRows(shedder, self.load(task), command)
+        rate, required = self._rate(task, command), self.required
+        if command is not None and command.rate is not None:
+            required = None
+        if self.policy.incremental and not needs_tuples(plan):
+            rate, required = 0.0, None
+        return SheddingRows(Shedder(self.policy, task.number, rate, required), self.load(task), command)
 
     def _rate(self, task: Task, command: Command | None) -> float | None:
         """The rate of a batch, which may be set by hand; None if the policy alone decides."""
@@ -82,13 +94,17 @@ class LoadShedding(Feature):
         return HostLoad(task.query, task.batch, task.host)
 
     def is_exact(self, name: str) -> bool:
-        return False
+        return name in self.exact
+
+    def identity(self) -> tuple[object, ...]:
+        return ("of all rows",) if self.exact else ()
 
     def described(self) -> Mapping[str, Any]:
         return {
             "call": "shed()",
-            "compared": ["method"],
+            "compared": ["method", "aggregates"],
             "method": self.policy.method,
+            "aggregates": "of all rows" if self.exact else "of kept rows",
             "written": self.policy.written,
         }
 
@@ -103,12 +119,12 @@ class SheddingRows(RowFeature):
         self._reported = None if load is None else load.report().decode()
         self.rows_together = ROWS_TOGETHER if shedder.sheds else 0
 
-    def keep(self, times: Int64Array, panes: Panes) -> KeptRows | None:
-        return self._shedder.keep(times, panes) if self._shedder.sheds else None
+    def keep(self, batch: pa.RecordBatch, times: Int64Array, panes: Panes) -> KeptRows | None:
+        return self._shedder.keep(batch, times, panes) if self._shedder.sheds else None
 
     def notes(self, first: bool) -> Mapping[str, Any]:
         rows = self._shedder.take_shed_rows() if first else 0
-        notes: dict[str, Any] = {"rows": rows, "rate": round(self._shedder.rate * MILLION)}
+        notes: dict[str, Any] = {"rows": rows, "rate": round(self._shedder.shed_share * MILLION)}
         if self._command is not None:
             notes["manual"] = self._command.report()
         return notes if self._reported is None else {**notes, "load": self._reported}

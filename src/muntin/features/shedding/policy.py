@@ -54,29 +54,24 @@ class Shedding(Option):
         return call(".shed", **unlike(given, {**defaults(Shedding), "rate": None, "target_latency": None}))
 
     def check(self, draft: Draft, complete: bool = False) -> None:
-        from muntin.features.shedding.plan import check
+        from muntin.features.shedding.plan import check, required
 
-        check(draft.windows, draft.aggregates)
+        check(draft.windows, draft.aggregates, self.incremental)
+        required(draft, self)
 
     def plan(self, draft: Draft) -> Draft:
         from muntin.features.drift.feature import with_drift
         from muntin.features.shedding.feature import LoadShedding
-        from muntin.features.shedding.plan import hidden, lazy, statistic
+        from muntin.features.shedding.plan import hidden, required, sees_all, statistic
 
         self.check(draft)
-        added = hidden(draft.aggregates, self.is_uniform)
-        lazy_names = lazy(draft.aggregates)
-        eager = {name: bound for name, bound in added.items() if name not in lazy_names}
-        draft = draft.with_hidden(added)
-        feature = LoadShedding(self)
-        return with_drift(
-            replace(
-                draft.with_feature(feature),
-                eager=draft.eager | {SIZE, *eager},
-                weighs=True,
-                statistic=statistic,
-            )
+        exact = frozenset(name for name, bound in draft.aggregates.items() if sees_all(bound, self.incremental))
+        draft = draft.with_hidden(hidden(draft.aggregates, self)).with_feature(
+            LoadShedding(self, exact, required(draft, self))
         )
+        if not self.incremental:
+            draft = replace(draft, statistic=statistic)
+        return with_drift(replace(draft, eager=draft.eager | {SIZE}, weighs=True))
 
     def explained(self, plan: Plan) -> list[str]:
         from muntin.features.shedding.explained import explained

@@ -19,8 +19,7 @@ from muntin.aggregates.decomposable import (
     SumAggregate,
     VarianceAggregate,
 )
-from muntin.features.shedding.scaled import Kind, Scaled
-from muntin.features.shedding.weighed import Weighed, WeighedSquares
+from muntin.features.shedding.scaled import Kind, Measure, Scaled
 
 
 @singledispatch
@@ -33,23 +32,23 @@ def scaled_of(aggregate: object, bound: Bound) -> Scaled | None:
 @scaled_of.register
 def _(aggregate: CountAggregate, bound: Bound) -> Scaled:
     counts_all = bound.where is None and aggregate.column is None
-    return Scaled("count", Weighed(bound.where, aggregate.column), counted=counts_all)
+    return Scaled("count", Measure(bound.where, aggregate.column), counted=counts_all)
 
 
 @scaled_of.register
 def _(aggregate: SumAggregate, bound: Bound) -> Scaled:
-    return Scaled("sum", Weighed(bound.where, aggregate.column))
+    return Scaled("sum", Measure(bound.where, aggregate.column))
 
 
 @scaled_of.register
 def _(aggregate: MeanAggregate, bound: Bound) -> Scaled:
-    return Scaled("mean", Weighed(bound.where, aggregate.column))
+    return Scaled("mean", Measure(bound.where, aggregate.column))
 
 
 @scaled_of.register
 def _(aggregate: VarianceAggregate, bound: Bound) -> Scaled:
     kind: Kind = "deviation" if aggregate.root else "variance"
-    return Scaled(kind, WeighedSquares(bound.where, aggregate.column), aggregate.sample)
+    return Scaled(kind, Measure(bound.where, aggregate.column), aggregate.sample)
 
 
 @scaled_of.register

@@ -6,22 +6,27 @@ from fractions import Fraction
 from math import floor
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.arrays import Array, Int64Array
 from muntin.engine.features import KeptRows
 from muntin.engine.map_stage import Panes
 from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.required import Required
 from muntin.features.shedding.strata import kept_by_concept, kept_share, kept_uniformly, random_numbers, shares
+from muntin.partials.rows import Rows
 from muntin.partials.strata import Strata
 
 
 class Shedder:
     """Selects the tuples that are kept, and counts the others."""
 
-    def __init__(self, policy: Shedding, task: int = 0, rate: float | None = None) -> None:
+    def __init__(
+        self, policy: Shedding, task: int = 0, rate: float | None = None, required: Required | None = None
+    ) -> None:
         """`task` is the number of the task in its batch; each task has random numbers of its own.
 
-        `rate` is the rate of this batch if it varies.
+        `rate` is the rate of this batch if it varies. With `required`, it follows from an error instead.
         """
         self._policy = policy
         self._task = task
@@ -29,6 +34,7 @@ class Shedder:
         self._received = 0
         self._kept = 0
         self._rounding: Fraction | None = None
+        self._required = required
         self.rate = (policy.rate or 0.0) if rate is None else rate
         self.shed_rows = 0
 
@@ -39,14 +45,27 @@ class Shedder:
     @property
     def sheds(self) -> bool:
         """Whether any tuple may be shed."""
-        return self.rate > 0
+        return self.rate > 0 or self._required is not None
 
-    def keep(self, times: Int64Array, panes: Panes) -> KeptRows:
+    @property
+    def shed_share(self) -> float:
+        """The rate; the share that was shed, if the rate follows from an error."""
+        if self._required is None:
+            return self.rate
+        return 1 - self._kept / self._received if self._received else 0.0
+
+    def keep(self, batch: pa.RecordBatch, times: Int64Array, panes: Panes) -> KeptRows:
         """The kept tuples of a batch. All groups are counted first, so that the answers know their sizes."""
         received, groups = panes.pairs.counted(), panes.pairs.groups
-        if self.by_concept:
-            return KeptRows(*self.kept_by_concept(times, groups, received, panes.of_groups))
-        return KeptRows(*self.kept_uniformly(times, received))
+        if self._required is not None:
+            needed = self._required.of(Rows(batch, times, groups, panes.pairs.count))
+            share = np.maximum(needed, np.minimum(received, self._policy.least))
+            chosen = self._drawn(times, groups, received, share)
+        elif self.by_concept:
+            chosen = self.kept_by_concept(times, groups, received, panes.of_groups)
+        else:
+            chosen = self.kept_uniformly(times, received)
+        return KeptRows(*chosen, for_panes=not self._policy.incremental)
 
     def take_shed_rows(self) -> int:
         """The number of rows shed since the last call."""
@@ -82,8 +101,16 @@ class Shedder:
         present = np.flatnonzero(received)
         share = np.zeros(len(pane), dtype=np.int64)
         share[present] = shares(received[present], pane[present], self.rate, self._policy.least)
+        return self._drawn(times, groups, received, share)
+
+    def _drawn(
+        self, times: Int64Array, groups: Int64Array, received: Int64Array, share: Int64Array
+    ) -> tuple[Int64Array, Strata]:
+        """As many tuples of every group as its share."""
         kept = kept_by_concept(groups, received, share, self._random(times))
         self.shed_rows += len(groups) - len(kept)
+        if self._required is not None:
+            self._received, self._kept = self._received + len(groups), self._kept + len(kept)
         return kept, Strata(received.astype(np.float64))
 
     def _random(self, times: Int64Array) -> np.random.Generator:

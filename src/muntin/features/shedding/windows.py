@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.aggregate import overflow
-from muntin.arrays import BoolArray, Float64Array, Int64Array, State, any_true
+from muntin.arrays import BoolArray, Float64Array, Int64Array, State, all_true, any_true
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
 from muntin.engine.contents import OfContents, ShardTuples, holistic
 from muntin.engine.estimates import (
@@ -28,12 +28,10 @@ from muntin.engine.estimates import (
 from muntin.engine.hidden import SIZE
 from muntin.engine.operators.operator import Answers, LazyAggregates, Output, WindowOperator
 from muntin.engine.plan import Plan
-from muntin.features.shedding.plan import KEPT, MISSING, OF_ALL, REPRESENTED, estimates_of, partners_of
+from muntin.features.shedding.plan import MISSING, SURPLUS, estimates_of, sees_all
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.registry import scaled_of
-from muntin.features.shedding.scaled import Scaled, ShedSizes
-from muntin.features.shedding.weighed import FIELDS
-from muntin.features.shedding.weighed import Estimates as Weights
+from muntin.features.shedding.scaled import Scaled
 from muntin.holistic.contents import WindowContents
 from muntin.holistic.frequent import Mode, TopK
 from muntin.holistic.quantiles import Quantiles
@@ -58,6 +56,25 @@ class ShedCounts:
     """Windows with a known error; that of the other approximate ones is unknown."""
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What is known of windows before any aggregate is scaled back."""
+
+    estimates: Estimates
+    kept: Int64Array
+    """How many of its tuples each window kept."""
+    represented: Float64Array
+    """How many tuples the kept ones of each window represent by their weights."""
+    shed: Int64Array
+    """The windows that lost tuples."""
+    states: States
+    """Their hidden states."""
+
+
+def _of(state: State, windows: BoolArray) -> State:
+    return tuple(column[windows] for column in state)
+
+
 class ShedLink:
     """Base of both links for windows from which tuples may have been shed."""
 
@@ -68,28 +85,26 @@ class ShedLink:
         self._tuples = tuples
         self.counted = ShedCounts()
 
-    def _estimates(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> tuple[Estimates, Int64Array, States]:
-        """The estimates before any aggregate, with the sizes of windows and the numbers of their kept tuples.
-
-        Also the positions of the windows that lost tuples, and the hidden states of these.
-        """
+    def _estimates(self, known: Mapping[str, pa.Array], lazy: LazyAggregates) -> _Kept:
+        """The estimates before any aggregate, with the sizes of windows and the numbers of their kept tuples."""
         size = np.asarray(known[SIZE])
-        states: States = {}
-        if self._policy.is_uniform:
-            kept = np.asarray(known[KEPT])
-            shed = np.flatnonzero(kept < size)
-            if len(shed):
-                states = lazy.states(shed)
-        else:
-            shed, kept = lazy.incomplete(), size
-            if len(shed):
-                states = lazy.states(shed)
-                ((missing,),) = states[MISSING]
-                kept = size.copy()
-                kept[shed] -= missing
+        kept, represented = size.copy(), size.astype(np.float64)
+        shed, states = lazy.incomplete(), {}
+        if len(shed):
+            states = lazy.states(shed)
+            ((missing,),) = states[MISSING]
+            kept[shed] -= missing
+            if SURPLUS in states:
+                represented[shed] += states[SURPLUS][0][0]
+            lost = missing > 0  # uniformly, a pane may happen to lose none, and still not represent itself
+            if not all_true(lost):
+                shed = shed[lost]
+                states = {name: tuple(_of(state, lost) for state in of) for name, of in states.items()}
         exactly = EXACT if self._plan.keeps_tuples else INCREMENTAL
         error = np.zeros(len(shed))  # aggregates raise it later
-        return Estimates(shed, exactly, error, self._policy.confidence, kept, size), shed, states
+        return _Kept(
+            Estimates(shed, exactly, error, self._policy.confidence, kept, size), kept, represented, shed, states
+        )
 
     def _count(self, estimates: Estimates) -> None:
         errors = estimates.error[np.isfinite(estimates.error)]
@@ -112,7 +127,7 @@ class ShedFunction(ShedLink):
 
     def _function_estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
         """The estimates of a function that got `given` tuples of each window; None means all kept ones."""
-        estimates, _, _ = self._estimates(windows.values, windows.lazy)
+        estimates = self._estimates(windows.values, windows.lazy).estimates
         given = estimates.sampled if given is None else given
         shed = np.flatnonzero(given < estimates.size)
         estimates = Estimates(
@@ -130,39 +145,37 @@ class ShedAnswers(ShedLink):
 
     @cached_property
     def _scaled(self) -> Mapping[str, Scaled | None]:
-        return {output.name: scaled_of(output.bound.aggregate, output.bound) for output in self._plan.outputs}
+        """How each aggregate is scaled that saw only kept tuples."""
+        return {
+            output.name: scaled_of(output.bound.aggregate, output.bound)
+            for output in self._plan.outputs
+            if not sees_all(output.bound, self._policy.incremental)
+        }
 
     def answer(self, windows: ClosedWindows) -> Iterator[Answered]:
         known = windows.values
-        estimates, shed, states = self._estimates(known, windows.lazy)
-        shed_windows = ShedSizes.of(estimates, shed, self._policy.is_uniform, _of_all(states))
+        kept = self._estimates(known, windows.lazy)
+        estimates = kept.estimates
         answers = dict(known)
         if self._plan.keeps_tuples:
             answers = self._of_tuples(windows, estimates)
             if self._policy.is_uniform:
-                self._fit(windows.operator, windows.answers, known, answers, estimates)
-        if len(shed):
+                self._fit(windows.operator, windows.answers, answers, kept)
+        if len(kept.shed):
             for output in self._plan.outputs:
-                self._scale(output, answers, estimates, known, states, shed_windows, shed)
+                self._scale(output, answers, estimates, known, kept)
         self._count(estimates)
         yield Answered(windows, answers, estimates)
 
-    def _fit(
-        self,
-        operator: WindowOperator,
-        ranges: Answers,
-        known: Mapping[str, pa.Array],
-        answers: dict[str, pa.Array],
-        estimates: Estimates,
-    ) -> None:
+    def _fit(self, operator: WindowOperator, ranges: Answers, answers: dict[str, pa.Array], windows: _Kept) -> None:
         """After uniform shedding, scale holistic aggregates of the kept tuples to all tuples."""
-        kept, represented = np.asarray(known[KEPT]), np.asarray(known[REPRESENTED])
-        incomplete = marked(estimates.approximate, len(kept))
+        estimates, kept, represented = windows.estimates, windows.kept, windows.represented
+        incomplete = kept < estimates.size
         # All tuples may happen to be kept; then each represents only itself.
         complete = np.flatnonzero(~incomplete & (represented > kept))
         computed = self._tuples.computed(operator, ranges.take(complete), _unweighed(operator)) if len(complete) else {}
         # Here kept tuples represent only themselves although others were shed, or none was kept.
-        unsampled = incomplete & (represented <= kept) & (kept < estimates.size)
+        unsampled = incomplete & (represented <= kept)
         for output in self._plan.outputs:
             name = output.name
             if output.bound.holistic is None:
@@ -201,28 +214,18 @@ class ShedAnswers(ShedLink):
         answers: dict[str, pa.Array],
         estimates: Estimates,
         known: Mapping[str, pa.Array],
-        states: States,
-        windows: ShedSizes,
-        shed: Int64Array,
+        kept: _Kept,
     ) -> None:
-        """Scale a decomposable aggregate by the hidden `states` of the windows that lost tuples."""
-        scaled = self._scaled[output.name]
-        if scaled is None:
+        """Scale an aggregate that saw only kept tuples, by the hidden states of the windows that lost tuples."""
+        name, scaled, shed = output.name, self._scaled.get(output.name), kept.shed
+        if scaled is None or scaled.is_known:
             return
-        if scaled.is_known:
-            return
-        kept_answers = known[output.name]
-        if len(shed) < len(estimates.size) and (kept_answers.null_count or scaled.weighed is None):
-            kept_answers = kept_answers.take(pa.array(shed))
-        moments, partners = None, None
-        if scaled.weighed is not None:
-            moments = scaled.estimates(states[estimates_of(output.name)], windows.is_uniform)
-        if scaled.partners is not None:
-            partners = scaled.partners.estimates(states[partners_of(output.name)], windows.is_uniform)
-        interval = scaled.interval(kept_answers, moments, windows, partners)
-        if moments is not None and interval is not None:
-            answers[output.name] = _corrected(answers[output.name], shed, interval.value, kept_answers, output)
-        set_interval(estimates, output.name, interval, shed, answers[output.name])
+        kept_answers = known[name].take(pa.array(shed))
+        states = None if scaled.measure is None else kept.states[estimates_of(name)]
+        interval = scaled.interval(kept_answers, states, self._policy.confidence)
+        if states is not None and interval is not None:
+            answers[name] = _corrected(answers[name], shed, interval.value, kept_answers, output)
+        set_interval(estimates, name, interval, shed, answers[name])
 
 
 def set_interval(
@@ -246,11 +249,6 @@ def _side(exact: pa.Array, shed: Int64Array, side: Float64Array) -> pa.Array:
     if exact.null_count or len(shed) == len(exact):
         return patched(exact, shed, nan_as_null(side))
     return placed(exact.to_numpy().copy(), shed, side)
-
-
-def _of_all(states: States) -> Weights | None:
-    """After uniform shedding, the number of tuples that the kept ones represent, with its variance."""
-    return dict(zip(FIELDS, states[OF_ALL][0], strict=True)) if OF_ALL in states else None
 
 
 def _unweighed(operator: WindowOperator) -> dict[str, OfContents]:
