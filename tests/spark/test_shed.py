@@ -305,10 +305,19 @@ def test_aggregates_of_one_side_of_a_join_stay_exact(spark: SparkSession, here: 
 def test_the_pairs_of_streams_are_scaled_back(spark: SparkSession, here: Path) -> None:
     left, right = both(spark, here, 4000)
     truth = keyed(joined(left.table(), right.table()).agg(**OVER_PAIRS).to_df().collect(), "k")
+    only_left = left.table().where("k <= 'k3'").withColumn("k", F.concat(F.lit("only "), "k"))
+    left.add(only_left.toArrow())
     frame = joined(left.stream(), right.stream(), watermark="1 second").shed(rate=0.9).agg(**OVER_PAIRS).to_df()
-    told = muntin.progress(run(frame, here))
+    stream = run(frame, here)
+    told = muntin.progress(stream)
     assert 0 < told.shed_rows < told.rows
     found = keyed(results(spark, frame, here), "k")
+    reports = [each["observedMetrics"]["muntin"].asDict() for each in stream.recentProgress]
+    window = F.window("t", "20 seconds").alias("window")
+    sides = [feed.table().groupBy(window, "k").count() for feed in (left, right)]
+    common = [row for row in sides[0].union(sides[1]).collect() if (*row["window"], row["k"]) in found]
+    assert sum(each["window_rows"] for each in reports) == sum(row["count"] for row in common)
+    assert 0 < sum(each["window_kept_rows"] for each in reports) < sum(row["count"] for row in common)
     assert len(found) > 0.8 * len(truth)  # the last window is still open
     approximate = 0
     for place, values in found.items():

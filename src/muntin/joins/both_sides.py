@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from muntin.aggregates.decomposable import CountAggregate
 from muntin.engine.answers import Answered, AnswerLink, ClosedWindows
 from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.features import Knob, ShardFeature, Task
-from muntin.engine.plan import Plan
+from muntin.engine.plan import Draft, Plan
 from muntin.features.order import JOIN
+from muntin.joins.names import SIDE_FLAGS
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,23 @@ class BothSides(Knob):
     """Windows in which one of these hidden counts is 0 are not emitted."""
 
     counts: tuple[str, ...]
+    of_pairs: bool = False
+    """Whether pairs are made. Then nothing else counts the tuples of each side, and these counts are added."""
     name = "join"
     order = JOIN  # windows without a match are left out before any feature sees them
     written = ""
 
+    def plan(self, draft: Draft) -> Draft:
+        draft = draft.with_feature(self)
+        if not self.of_pairs:
+            return draft
+        of_sides = zip(self.counts, SIDE_FLAGS.values(), strict=True)
+        time = draft.types[draft.time]
+        counts = {name: CountAggregate(None, None).bind({}, flag, time) for name, flag in of_sides}
+        return draft.with_hidden(counts, eager=True)
+
     def described(self) -> Mapping[str, Any]:
-        return {"multiplied": True}
+        return {} if self.of_pairs else {"multiplied": True}
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         return OnlyBothSides(self.counts)

@@ -180,7 +180,7 @@ class Join:
         return Prepared(query)
 
     def prepared_rows(self, columns: Sequence[str]) -> Prepared:
-        query = replace(self.query, function=Product.of(self._origins(columns), self.types))
+        query = self._with_both_sides(replace(self.query, function=Product.of(self._origins(columns), self.types)))
         query.check_complete()
         return Prepared(query)
 
@@ -213,6 +213,7 @@ class Join:
                 origins |= {WEIGHTS[side]: Origin(WEIGHT, side), PLACES[side]: Origin(PLACE, side)}
                 kinds |= {WEIGHTS[side]: pa.float64(), PLACES[side]: pa.int64()}
         query = replace(self.query, source=self._source(), function=Product.of(origins, kinds))
+        query = self._with_both_sides(query)
         query.check_complete()
         bound = {name: joined.aggregate.bind(kinds, joined.condition, time) for name, joined in self.aggregates.items()}
         late_row = query.plan([0]).late_row
@@ -225,6 +226,17 @@ class Join:
             estimates = PairEstimates(shedding)
         over_pairs = OverPairs.of(self.window, self.query.by, types, bound, late_row, estimates)
         return Prepared(query, over_pairs, on_pairs)
+
+    def _with_both_sides(self, query: Query) -> Query:
+        """Where rows are shed, keys without a partner cost nothing more once a window is known.
+
+        Without shedding, they are left out only when pairs are made: older checkpoints have no counts of the sides.
+        """
+        if query.option("shed") is None:
+            return query
+        from muntin.joins.both_sides import BothSides
+
+        return query.use(BothSides(tuple(_COUNTS.values()), of_pairs=True))
 
     def _origins(self, columns: Sequence[str]) -> dict[str, Origin]:
         """The side that each column of pairs comes from, without the keys."""

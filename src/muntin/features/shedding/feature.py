@@ -54,6 +54,10 @@ class LoadShedding(Feature):
             "The estimated errors of the windows of the last batch of which rows were shed, added up, where they are "
             "known.",
         ),
+        Metric(
+            "window_rows", "The rows of all windows that were answered; of a join, those of keys that both sides have."
+        ),
+        Metric("window_kept_rows", "Those of them that were kept."),
         Metric("windows_with_error", "The number of windows whose errors were added up."),
     )
 
@@ -184,6 +188,7 @@ class SheddingShard(ShardFeature):
             return
         counted, metrics = self._link.counted, batch.metrics
         metrics["exact_windows"], metrics["approximate_windows"] = counted.exact, counted.approximate
+        metrics["window_rows"], metrics["window_kept_rows"] = counted.rows, counted.kept_rows
         metrics["error_millionths"], metrics["windows_with_error"] = round(counted.error * MILLION), counted.with_error
 
     def committed(self, batch: ShardBatch) -> None:

@@ -52,6 +52,10 @@ class ShedCounts:
     approximate: int = 0
     error: float = 0.0
     """The sum of the known errors."""
+    rows: int = 0
+    """The rows of all these windows."""
+    kept_rows: int = 0
+    """Those of them that were kept."""
     with_error: int = 0
     """Windows with a known error; that of the other approximate ones is unknown."""
 
@@ -100,6 +104,8 @@ class ShedLink:
             if not all_true(lost):
                 shed = shed[lost]
                 states = {name: tuple(_of(state, lost) for state in of) for name, of in states.items()}
+        self.counted.rows += int(size.sum())
+        self.counted.kept_rows += int(kept.sum())
         exactly = EXACT if self._plan.keeps_tuples else INCREMENTAL
         error = np.zeros(len(shed))  # aggregates raise it later
         return _Kept(
@@ -121,13 +127,13 @@ class ShedFunction(ShedLink):
         function = self._plan.function
         assert function is not None
         # Pairs come in several pieces, or in none; the user's function is given part of the tuples.
-        of_all = self._function_estimates(windows, None) if function.knows_weights else None
+        kept = self._estimates(windows.values, windows.lazy).estimates
+        of_all = self._function_estimates(kept, None) if function.knows_weights else None
         for answered in self._inner.answer(windows):
-            yield replace(answered, estimates=of_all or self._function_estimates(windows, answered.given))
+            yield replace(answered, estimates=of_all or self._function_estimates(kept, answered.given))
 
-    def _function_estimates(self, windows: ClosedWindows, given: Int64Array | None) -> Estimates:
+    def _function_estimates(self, estimates: Estimates, given: Int64Array | None) -> Estimates:
         """The estimates of a function that got `given` tuples of each window; None means all kept ones."""
-        estimates = self._estimates(windows.values, windows.lazy).estimates
         given = estimates.sampled if given is None else given
         shed = np.flatnonzero(given < estimates.size)
         estimates = Estimates(
