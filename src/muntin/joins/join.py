@@ -234,9 +234,9 @@ class Join:
         """
         if query.option("shed") is None:
             return query
-        from muntin.joins.both_sides import BothSides
+        from muntin.joins.both_sides import BothSidesOfPairs
 
-        return query.use(BothSides(tuple(_COUNTS.values()), of_pairs=True))
+        return query.use(BothSidesOfPairs((_COUNTS["left"],)))
 
     def _origins(self, columns: Sequence[str]) -> dict[str, Origin]:
         """The side that each column of pairs comes from, without the keys."""
