@@ -41,7 +41,7 @@ class BothSides(Knob):
 
     def matched(self, values: Mapping[str, pa.Array]) -> BoolArray:
         """The windows in which both sides have tuples."""
-        return np.logical_and.reduce([np.asarray(values[name]) > 0 for name in self.counts])
+        return np.asarray(np.logical_and.reduce([np.asarray(values[name]) > 0 for name in self.counts]))
 
 
 @dataclass(frozen=True)
