@@ -11,18 +11,22 @@ import pytest
 
 from muntin.bench import coverage
 from muntin.bench.coverage import BRIEF, covered, entry, grid, table
-from muntin.bench.coverage_core import AGGREGATES, Covered, Setting, measure
+from muntin.bench.coverage_core import AGGREGATES, PAIRS, Covered, Setting, measure
 from muntin.bench.coverage_plot import draw
 from muntin.features.shedding import corrections
 from muntin.statistics.bounded import half_width
 
 
 def test_intervals_hold_in_every_setting_of_the_short_grid(tmp_path: Path) -> None:
-    found = covered(BRIEF)
+    log = tmp_path / "coverage.jsonl"
+    found = covered(BRIEF, log=log, processes=1)
+    assert len(log.read_text().splitlines()) == len(list(grid(BRIEF)))
+    with patch.object(coverage, "measured_setting", None):  # nothing is measured again
+        np.testing.assert_equal([entry(each) for each in covered(BRIEF, log=log)], [entry(each) for each in found])
     assert len({each.setting for each in found}) > 60
     assert [(each.setting.title, each.aggregate) for each in found if not each.holds] == []
     given = {each.aggregate for each in found if each.given}
-    assert given >= {*AGGREGATES, "pairs that count"} - {"variance", "deviation"}
+    assert given >= {*AGGREGATES, PAIRS} - {"variance", "deviation"}
     json.dumps([entry(each) for each in found], allow_nan=False)
     assert table(found).row_count == 3 * (len(AGGREGATES) + 1)
     draw(found, tmp_path / "coverage.png")
@@ -50,6 +54,6 @@ def test_a_share_is_judged_by_its_standard_error() -> None:
 def test_no_axis_is_left_out(scale: coverage.Scale) -> None:
     settings = list(grid(scale))
     assert len(settings) == len(set(settings))
-    for name, least in (("made", 12), ("size", 2), ("way", 4), ("groups", 4), ("counting", 3), ("panes", 3)):
+    for name, least in (("made", 16), ("size", 2), ("way", 5), ("groups", 4), ("counting", 3), ("panes", 3)):
         assert len({getattr(setting, name) for setting in settings}) >= least
     assert any(setting.shuffled for setting in settings)

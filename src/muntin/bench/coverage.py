@@ -8,21 +8,27 @@ than three standard errors below the confidence. No setting is left out because 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from muntin.bench.coverage_core import AGGREGATES, CONFIDENCES, MADE, Covered, Setting, Way, measure, worst
-from muntin.bench.coverage_pairs import measure_pairs
+from muntin import __version__
+from muntin.bench.coverage_core import AGGREGATES, CONFIDENCES, MADE, PAIRS, Covered, Setting, Way, measure, worst
+from muntin.bench.coverage_pairs import ROWS, measure_pairs, shed_share
 from muntin.bench.coverage_plot import draw
 
 SEED = 0
 SHEDDING: tuple[Way, ...] = ("concept", "uniform")
+PROCESSES = 2
 
 
 @dataclass(frozen=True)
@@ -34,23 +40,27 @@ class Scale:
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
     some: tuple[str, ...]
-    """The distributions in which panes, groups, filters and arrival vary."""
+    """The distributions in which panes, groups, filters and arrival vary: those that are hardest in other ways."""
 
 
-FULL = Scale(5000, (20, 200, 5000), (0.5, 0.9, 0.98, 0.999), tuple(MADE))
+FULL = Scale(
+    5000,
+    (20, 200, 5000),
+    (0.5, 0.9, 0.98, 0.999),
+    ("normal", "lognormal 2", "Pareto 1.5", "99 % zeros", "duplicates", "tied integers"),
+)
 QUICK = Scale(1000, (20, 200), (0.9,), ("lognormal 2", "99 % zeros"))
 BRIEF = Scale(300, (20,), (0.9,), ("lognormal 2",))
 """For the test suite."""
 
 
 def grid(scale: Scale) -> Iterator[Setting]:
-    """All settings: distributions by sizes by rates by ways, and everything else at windows of 200 rows."""
+    """All settings, small windows first: distributions by sizes by rates by ways, and everything else at 200 rows."""
+    for made in MADE:
+        yield Setting(made, ROWS, shed_share(), "pairs")
     for way in SHEDDING:
-        for made in MADE:
-            for size in scale.sizes:
-                yield from (Setting(made, size, rate, way) for rate in scale.rates)
         for made in scale.some:
-            for rate in scale.rates[:3]:
+            for rate in scale.rates:
                 yield Setting(made, 200, rate, way, panes=10)
                 yield Setting(made, 200, rate, way, shuffled=True)
                 yield Setting(made, 200, rate, way, panes=10, shuffled=True)
@@ -61,8 +71,10 @@ def grid(scale: Scale) -> Iterator[Setting]:
                 yield Setting(made, 200, rate, way, counting="half null")
                 yield Setting(made, 200, rate, way, counting="filter of a tenth")
                 yield Setting(made, 200, rate, way, counting="filter of a tenth", panes=10)
-    for made in MADE:
-        for size in scale.sizes:
+    for size in scale.sizes:
+        for made in MADE:
+            for way in SHEDDING:
+                yield from (Setting(made, size, rate, way) for rate in scale.rates)
             for rate in (0.5, 0.9):
                 yield Setting(made, size, rate, "approximate")
                 yield Setting(made, size, rate, "approximate all")
@@ -71,10 +83,17 @@ def grid(scale: Scale) -> Iterator[Setting]:
 def run(out: Path, quick: bool = False) -> int:
     """Measure, show, write and draw; 0 if every interval holds."""
     console = Console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars:
-        found = covered(QUICK if quick else FULL, bars)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     out.mkdir(parents=True, exist_ok=True)
+    scale = QUICK if quick else FULL
+    with Progress(*columns, console=console) as bars:
+        found = covered(scale, bars, out / "coverage.jsonl")
     (out / "coverage.json").write_text(json.dumps(list(map(entry, found)), indent=1) + "\n")
     draw(found, out / "coverage.png")
     console.print(table(found))
@@ -86,23 +105,55 @@ def run(out: Path, quick: bool = False) -> int:
     return 1 if failed else 0
 
 
-def covered(scale: Scale, bars: Progress | None = None) -> list[Covered]:
+def covered(
+    scale: Scale, bars: Progress | None = None, log: Path | None = None, processes: int = PROCESSES
+) -> list[Covered]:
+    """The results of all settings, in the order of the grid.
+
+    With a log, settings are written to it one by one. What is there already is not measured again, so that a run of
+    hours can be stopped and continued.
+    """
     settings = list(grid(scale))
-    task = None if bars is None else bars.add_task("", total=len(settings) + len(MADE))
-    found: list[Covered] = []
-    for setting in settings:
-        if bars is not None and task is not None:
-            bars.update(task, description=setting.title)
-        found += measure(setting, scale.windows, SEED)
-        if bars is not None and task is not None:
-            bars.advance(task)
-    for made in MADE:
-        if bars is not None and task is not None:
-            bars.update(task, description=f"pairs of a join, {made}")
-        found += measure_pairs(made, scale.windows, SEED)
-        if bars is not None and task is not None:
-            bars.advance(task)
-    return found
+    known = {} if log is None else _logged(log, scale)
+    left = [setting for setting in settings if setting not in known]
+    task = None if bars is None else bars.add_task("", total=len(settings), completed=len(settings) - len(left))
+    # Processes that are spawned do not inherit threads and locks of this one.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        measured = {pool.submit(partial(measured_setting, setting, scale.windows)): setting for setting in left}
+        for done in as_completed(measured):
+            setting = measured[done]
+            known[setting] = done.result()
+            if log is not None:
+                with log.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(_line(known[setting], scale)) + "\n")
+            if bars is not None and task is not None:
+                bars.update(task, description=setting.title, advance=1)
+    return [each for setting in settings for each in known[setting]]
+
+
+def measured_setting(setting: Setting, windows: int) -> list[Covered]:
+    return measure_pairs(setting, windows, SEED) if setting.way == "pairs" else measure(setting, windows, SEED)
+
+
+def _identity(scale: Scale) -> list[Any]:
+    """Results are only comparable with those of the same version, seed and number of windows."""
+    return [__version__, SEED, scale.windows]
+
+
+def _line(found: Sequence[Covered], scale: Scale) -> dict[str, Any]:
+    return {"of": _identity(scale), "results": [asdict(each) for each in found]}
+
+
+def _logged(log: Path, scale: Scale) -> dict[Setting, list[Covered]]:
+    """The settings that an earlier run has measured."""
+    known: dict[Setting, list[Covered]] = {}
+    if not log.exists():
+        return known
+    for line in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+        if line["of"] == _identity(scale):
+            results = [Covered(**{**each, "setting": Setting(**each["setting"])}) for each in line["results"]]
+            known[results[0].setting] = results
+    return known
 
 
 def entry(each: Covered) -> dict[str, object]:
@@ -118,7 +169,7 @@ def table(found: list[Covered]) -> Table:
     shown = Table(title="Intervals: the setting in which each holds least often", title_justify="left")
     for heading in ("aggregate", "confidence", "settings", "held, least", "median width", "in"):
         shown.add_column(heading, justify="left" if heading in ("aggregate", "in") else "right")
-    for name in [*AGGREGATES, "pairs that count"]:
+    for name in [*AGGREGATES, PAIRS]:
         for confidence in CONFIDENCES:
             least = worst(found, name, confidence)
             given = [each for each in found if (each.aggregate, each.confidence) == (name, confidence) and each.given]

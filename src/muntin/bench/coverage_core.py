@@ -29,7 +29,8 @@ from muntin.statistics.student import deviates
 Random: TypeAlias = np.random.Generator
 Groups = Literal["none", "five", "zipf", "singletons"]
 Counting = Literal["all", "half null", "filter of a tenth"]
-Way = Literal["concept", "uniform", "approximate", "approximate all"]
+Way = Literal["concept", "uniform", "approximate", "approximate all", "pairs"]
+"""How rows are left out; `pairs` are those of a join whose sides are both shed."""
 
 CONFIDENCES = (0.8, 0.95, 0.99)
 MADE: Mapping[str, Callable[[Random, tuple[int, int]], Float64Array]] = {
@@ -45,6 +46,10 @@ MADE: Mapping[str, Callable[[Random, tuple[int, int]], Float64Array]] = {
     "signs": lambda random, shape: random.choice([-1.0, 1.0], shape),
     "outliers": lambda random, shape: np.where(random.random(shape) < 0.999, random.normal(0, 1, shape), 1e6),
     "t with 2 degrees": lambda random, shape: random.standard_t(2, shape),
+    "exponential": lambda random, shape: random.exponential(1, shape),
+    "Weibull 0.5": lambda random, shape: random.weibull(0.5, shape),
+    "rare ones": lambda random, shape: (random.random(shape) < 0.01).astype(np.float64),
+    "near constant": lambda random, shape: 1e6 + random.normal(0, 1e-3, shape),
 }
 """The distributions."""
 AGGREGATES: Mapping[str, A.Aggregate] = {
@@ -58,6 +63,9 @@ AGGREGATES: Mapping[str, A.Aggregate] = {
     "median": A.median("x"),
     "p90": A.quantile("x", 0.9),
 }
+ROWS_TOGETHER = 4_000_000
+"""Rows that are made and answered at once: this bounds the memory."""
+PAIRS = "pairs that count"
 PANE = 1_000_000
 """Microseconds. Windows have `Setting.panes` of them."""
 TYPES = {"time": TIME, "key": pa.int64(), "x": pa.float64(), "counts": pa.bool_()}
@@ -117,13 +125,19 @@ class Covered:
 def measure(setting: Setting, windows: int, seed: int) -> list[Covered]:
     """Answer so many windows, at every confidence."""
     random = np.random.default_rng([seed, *setting.title.encode()])
-    data = _Data.of(setting, windows, random)
-    truth = data.truth()
-    found = []
-    for confidence in CONFIDENCES:
-        answers = data.answers(confidence, seed)
-        found += [_covered(setting, name, confidence, answers, truth) for name in AGGREGATES]
-    return found
+    together = max(1, ROWS_TOGETHER // setting.size)
+    estimated: dict[float, list[pd.DataFrame]] = {confidence: [] for confidence in CONFIDENCES}
+    for begin in range(0, windows, together):
+        data = _Data.of(setting, min(together, windows - begin), random)
+        truth = data.truth().add_prefix("exact ")
+        for confidence in CONFIDENCES:
+            answers = data.answers(confidence, seed + begin)
+            estimated[confidence].append(answers[answers["estimated"]].join(truth))
+    return [
+        _covered(setting, name, confidence, pd.concat(frames))
+        for confidence, frames in estimated.items()
+        for name in AGGREGATES
+    ]
 
 
 @dataclass(frozen=True)
@@ -247,9 +261,9 @@ def _by_window(x: Float64Array) -> pd.DataFrame:
     return pd.DataFrame(parts, index=index)
 
 
-def _covered(setting: Setting, name: str, confidence: float, answers: pd.DataFrame, truth: pd.DataFrame) -> Covered:
-    asked = answers[answers["estimated"]]
-    exact = truth[name].reindex(asked.index).to_numpy(dtype=np.float64)
+def _covered(setting: Setting, name: str, confidence: float, asked: pd.DataFrame) -> Covered:
+    """How often the intervals of an aggregate hold in windows that were estimated."""
+    exact = asked[f"exact {name}"].to_numpy(dtype=np.float64)
     low, high = (asked[f"{name} {side}"].to_numpy(dtype=np.float64) for side in ("low", "high"))
     given = (~np.isnan(low) | ~np.isnan(high)) & ~np.isnan(exact)
     slack = 1e-9 * np.maximum(np.abs(exact), 1)  # sums of floats depend on their order
@@ -262,7 +276,7 @@ def _covered(setting: Setting, name: str, confidence: float, answers: pd.DataFra
     if name != "mean" or not len(widths) or setting.groups != "none":
         return found
     n = asked["sampled"].to_numpy(dtype=np.float64)
-    variance = truth["variance"].reindex(asked.index).to_numpy(dtype=np.float64)
+    variance = asked["exact variance"].to_numpy(dtype=np.float64)
     with np.errstate(all="ignore"):
         scatter = variance / n * (1 - n / setting.size)
         student = 2 * deviates(n - 1, confidence) * np.sqrt(scatter) / np.abs(exact)

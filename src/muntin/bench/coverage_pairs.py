@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Float64Array, Int64Array
-from muntin.bench.coverage_core import CONFIDENCES, MADE, Covered, Setting
+from muntin.bench.coverage_core import CONFIDENCES, MADE, PAIRS, Covered, Setting
 from muntin.features.shedding.scaled import Measure, Scaled
 from muntin.joins.kept_pairs import AllPairs, KeptPairs
 from muntin.joins.names import PLACES, WEIGHTS
@@ -16,8 +16,14 @@ ROWS, KEPT = 30, 10
 COUNTING = Measure("counts", None)
 
 
-def measure_pairs(made: str, windows: int, seed: int) -> list[Covered]:
+def shed_share() -> float:
+    """The share of each side that is shed."""
+    return 1 - KEPT / ROWS
+
+
+def measure_pairs(setting: Setting, windows: int, seed: int) -> list[Covered]:
     """Pairs count if the left value is greater. A third of each side is kept."""
+    made = setting.made
     random = np.random.default_rng([seed, *made.encode()])
     left, right = (MADE[made](random, (windows, ROWS)) for _ in range(2))
     truth = (left[:, :, None] > right[:, None, :]).sum((1, 2)).astype(np.float64)
@@ -33,8 +39,7 @@ def measure_pairs(made: str, windows: int, seed: int) -> list[Covered]:
         with np.errstate(all="ignore"):
             widths = (interval.high - interval.low) / truth
         width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else np.nan
-        setting = Setting(made, ROWS, 1 - KEPT / ROWS, "concept")
-        results.append(Covered(setting, "pairs that count", confidence, windows, windows, int(covered.sum()), width))
+        results.append(Covered(setting, PAIRS, confidence, windows, windows, int(covered.sum()), width))
     return results
 
 
