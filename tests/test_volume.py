@@ -14,7 +14,7 @@ from muntin.query import Query
 from muntin.query.explain import explanation
 from tests.builders import TIME, TYPES
 
-SOURCE: Any = SimpleNamespace(types=TYPES, unreadable={}, streaming=True, beside=(), watermarks={})
+SOURCE: Any = SimpleNamespace(types=TYPES, unreadable={}, streaming=True, beside=(), watermarks={}, scan=None)
 """All that a query needs of its input before it runs."""
 MINUTE = 60_000_000
 

@@ -90,7 +90,7 @@ def check_a_function(feed: Feed) -> None:
 def check_a_rate(feed: Feed) -> None:
     """Set by hand, from the client."""
     query = muntin.over(feed.stream(), W.tumbling("10 seconds"), time="ts", watermark="2 seconds", by="k")
-    frame = query.agg(n=A.count()).shed(rate=0).to_df()
+    frame = query.agg(n=A.count(), middle=A.median("v")).shed(rate=0).to_df()
     stream = frame.writeStream.format("noop").trigger(processingTime="2 seconds").start()
     while not stream.recentProgress:
         time.sleep(0.1)

@@ -121,7 +121,7 @@ def test_the_rows_themselves(spark: SparkSession, folder: Path) -> None:
     assert isinstance(scan, Scan)
     assert scan.to_df().schema == frame.schema
     assert sorted_rows(scan.to_df()) == sorted_rows(frame)
-    assert repr(scan).startswith(f'scan("{folder}')
+    assert repr(scan).startswith(f'scan("{str(folder)[:30]}')
     assert repr(scan).endswith("t timestamp, Key string, n bigint, x double, s struct<a:double>, unused string")
 
 
