@@ -16,7 +16,7 @@ from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
 from muntin.query.backend import Resolved, Source
 from muntin.query.inputs import column_names
-from muntin.query.start import ahead_limit, check_window
+from muntin.query.start import ahead_limit, check_window, query_name
 from muntin.query.time_column import check_time
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
@@ -34,6 +34,7 @@ def join(
     time: ColumnLike | tuple[ColumnLike, ColumnLike] | None = None,
     watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
     max_ahead: Duration | None = None,
+    name: str | None = None,
 ) -> Join:
     """Start a windowed inner join of two streams or two tables: the pairs with equal keys in the same window.
 
@@ -55,6 +56,8 @@ def join(
     max_ahead
         How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
         watermark.
+    name
+        What the join is called in metrics, for streams that consist of several queries: see `muntin.progress`.
 
     Examples
     --------
@@ -89,7 +92,8 @@ def join(
     on_names = tuple(keys["left"])
     source = spark().union_source(first, second, on_names, {})
     limits = [ahead_limit(max_ahead, side.source, side.time.read, side.which) for side in (first, second)]
-    return Join(first, second, Query(source, (window,), TIME, first.delay, on_names, max_ahead=limits[0]))
+    query = Query(source, (window,), TIME, first.delay, on_names, max_ahead=limits[0], name=query_name(name))
+    return Join(first, second, query)
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:

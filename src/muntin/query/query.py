@@ -34,7 +34,7 @@ Place = Literal["panes", "source"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
 Codec = Literal["snappy", "lz4", "zstd"]
 Unit = Literal["pane", "key"]
-RESERVED = ("window", "window_id", "window_name", "partial", "late", "quality", "rank")
+RESERVED = ("window", "window_id", "window_name", "window_time", "partial", "late", "quality", "rank")
 """Column names that Muntin uses in results."""
 
 
@@ -62,6 +62,8 @@ class Query:
     """The names of keys in results, where they differ from the names that the stages read."""
     max_ahead: int | None = None
     """How far ahead of the clock a row may be, in microseconds; None for no limit."""
+    name: str | None = None
+    """What the query is called in metrics."""
 
     def __repr__(self) -> str:
         return query_shown(self)
@@ -354,7 +356,7 @@ class Query:
     def to_df(self) -> DataFrame:
         """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows."""
         self.check_complete()
-        return spark().build(self)
+        return spark().to_df(self)
 
     def explain(self) -> None:
         """Print how the query will run: panes, state per key, workers, options, and the number of results."""

@@ -24,6 +24,7 @@ def query_shown(query: Query) -> str:
 
 
 def start(function: str, data: list[str], query: Query, **named: object) -> str:
+    named |= {} if query.name is None else {"name": query.name}
     parts = [*data, *map(repr, query.windows), *(f"{name}={written(value)}" for name, value in named.items())]
     return f"{function}({', '.join(parts)})"
 

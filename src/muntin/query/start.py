@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muntin import windows as models
-from muntin.checks import public_name
+from muntin.checks import encodable, public_name
 from muntin.durations import Duration, microseconds_from_zero
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
@@ -32,6 +32,7 @@ def over(
     watermark: Duration | None = None,
     by: ColumnLike | Sequence[ColumnLike] = (),
     max_ahead: Duration | None = None,
+    name: str | None = None,
 ) -> Query:
     """Start a windowed aggregation over a stream or a table.
 
@@ -53,6 +54,8 @@ def over(
     max_ahead
         How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
         watermark.
+    name
+        What the query is called in metrics, for streams that consist of several queries: see `muntin.progress`.
 
     Examples
     --------
@@ -71,7 +74,26 @@ def over(
         )
     renamed = {read: name for read, name in keys.items() if read != name}
     limit = ahead_limit(max_ahead, source, time_read)
-    return Query(source, windows, time_read, delay, tuple(keys), computed=computed, key_names=renamed, max_ahead=limit)
+    return Query(
+        source,
+        windows,
+        time_read,
+        delay,
+        tuple(keys),
+        computed=computed,
+        key_names=renamed,
+        max_ahead=limit,
+        name=query_name(name),
+    )
+
+
+def query_name(name: object) -> str | None:
+    """The checked `name=` of a query."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name.strip():
+        raise MuntinError(f"name must be a text such as 'fares', by which the query is known in metrics, got {name!r}.")
+    return encodable(name, "name")
 
 
 def ahead_limit(max_ahead: Duration | None, source: Source, time: str, input_name: str = "data") -> int | None:

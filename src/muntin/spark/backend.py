@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from muntin.spark import session
-from muntin.spark.build import build
+from muntin.spark.build import to_df
 from muntin.spark.columns import case_sensitive, resolved
 from muntin.spark.join import both_sides, build_join, is_condition, named, read_by, union_source
 from muntin.spark.scan import frame_of
@@ -14,7 +14,6 @@ from muntin.spark.types import result_fields
 
 __all__ = [
     "both_sides",
-    "build",
     "build_join",
     "case_sensitive",
     "frame_of",
@@ -25,6 +24,7 @@ __all__ = [
     "resolved",
     "result_fields",
     "source_of",
+    "to_df",
     "union_source",
 ]
 

@@ -27,6 +27,36 @@ from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_table, staged_type, unpacked
 from muntin.spark.worker_check import check_workers
+from muntin.windows import CountWindow
+
+
+_WATERMARK = "spark.watermarkDelayMs"
+"""The metadata by which Spark knows the event time of a stream."""
+
+
+def to_df(query: Query) -> DataFrame:
+    """The results of a query, with their event time."""
+    return with_event_time(build(query), query)
+
+
+def with_event_time(results: DataFrame, query: Query) -> DataFrame:
+    """Results with the column `window_time`: the last instant of their window, as Spark's `window_time()`.
+
+    A window is emitted when the watermark passes its end, so later results have later times: on a stream, the column
+    has the watermark of the input. Maps over Arrow drop the metadata that say so.
+    """
+    end = F.col("window").getField("end")
+    last = end - F.expr("INTERVAL '0.000001' SECOND")
+    at_tuples = [window.title for window in query.windows if window.ends_at_tuple]
+    if len(at_tuples) == len(query.windows):
+        last = end
+    elif at_tuples:
+        last = F.when(F.col("window_name").isin(at_tuples), end).otherwise(last)
+    # Incomplete windows are emitted when their key has been quiet for long: the watermark has passed them.
+    waits = any(isinstance(window, CountWindow) and window.max_wait is not None for window in query.windows)
+    if not query.source.streaming or waits:
+        return results.select("*", last.alias("window_time"))
+    return results.select("*", last.alias("window_time", metadata={_WATERMARK: (query.watermark or 0) // 1000}))
 
 
 def build(query: Query, finish: Finish | None = None) -> DataFrame:
@@ -72,7 +102,7 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         )
     else:
         staged = panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
-    results = observed(staged, identity, plan.metrics).where(F.col("payload").isNotNull())
+    results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
     return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
 
 

@@ -14,7 +14,7 @@ from muntin.errors import MuntinError
 from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.sides import Condition, Side
 from muntin.query.backend import Resolved as AnyColumn
-from muntin.spark.build import build
+from muntin.spark.build import build, with_event_time
 from muntin.spark.columns import map_in_arrow, quietly, quoted
 from muntin.spark.source import Beside, Source
 from muntin.spark.types import schema_to_spark, to_spark
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 
 def build_join(join: Join, prepared: Prepared) -> DataFrame:
+    return with_event_time(_built(join, prepared), prepared.query)
+
+
+def _built(join: Join, prepared: Prepared) -> DataFrame:
     if prepared.query.source.streaming:
         for side in join.sides:
             check_watermark(side.source, side.time.read, side.delay, side.which)

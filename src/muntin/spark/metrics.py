@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ from muntin.errors import MuntinError, MuntinWarning
 from muntin.sizes import describe_size
 
 OBSERVATION = "muntin"
+"""The name of the metrics of the first streaming query of a process; see `observation_name`."""
 RECENT = 10
 """The number of batches with rows that the warning about late rows looks at."""
 
@@ -158,11 +160,42 @@ def metric_fields(declared: Iterable[Metric]) -> list[T.StructField]:
     return [T.StructField(name, T.LongType()) for name in names(declared)]
 
 
-def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFrame:
-    """Report metrics, for streams as `muntin`, for tables with the id of the query in the name.
+_BUILT: list[str] = []
+"""The observations of the streaming queries of this process, in the order in which they were built."""
 
-    Names must be unique in a plan, and results of several queries over tables may be joined or united.
+
+def observation_name(name: str | None) -> str:
+    """The name under which Spark reports the metrics of a streaming query.
+
+    Names must be unique in a plan, and the results of several queries may be chained, united or joined. Without a name
+    of the user, the queries of a process are numbered. An application that builds the same queries in the same order
+    therefore reports under the same names after a restart.
     """
+    if name is not None:
+        observation = f"{OBSERVATION}:{name}"
+    else:
+        number = 1 + sum(":" not in other for other in _BUILT)
+        observation = OBSERVATION if number == 1 else f"{OBSERVATION}-{number}"
+    _BUILT.append(observation)
+    return observation
+
+
+def observations(report: Any) -> dict[str, dict[str, Any]]:
+    """The metrics of Muntin's queries in a progress report of Spark, the last built query first."""
+    found = {
+        name: as_dict(values)
+        for name, values in dict(report["observedMetrics"]).items()
+        if _OBSERVATION.fullmatch(name) and values is not None
+    }
+    order = {name: place for place, name in enumerate(_BUILT)}
+    return dict(sorted(found.items(), key=lambda item: (-order.get(item[0], -1), item[0])))
+
+
+_OBSERVATION = re.compile(rf"{OBSERVATION}(-\d+|:.*)?", re.DOTALL)
+
+
+def observed(frame: DataFrame, query: str, declared: Sequence[Metric], name: str | None = None) -> DataFrame:
+    """Report metrics, for streams under `observation_name`, for tables with the id of the query in the name."""
     _REPORTED.update((metric.name, metric) for metric in declared)
     largest = {metric.name for metric in declared if metric.fold == "max"}
     reported = {name: name for name in names(declared)}
@@ -171,10 +204,10 @@ def observed(frame: DataFrame, query: str, declared: Sequence[Metric]) -> DataFr
     folded: list[Column] = [
         (F.max if metric in largest else F.sum)(metric).alias(name) for name, metric in reported.items()
     ]
-    return frame.observe(OBSERVATION if frame.isStreaming else f"{OBSERVATION}-{query}", *folded)
+    return frame.observe(observation_name(name) if frame.isStreaming else f"{OBSERVATION}-{query}", *folded)
 
 
-def progress(query: Any) -> Progress:
+def progress(query: Any, name: str | None = None) -> Progress:
     """Return the metrics of a running or ended streaming query.
 
     Emits a `MuntinWarning` if most rows of the recent batches came too late for all of their windows.
@@ -183,14 +216,16 @@ def progress(query: Any) -> Progress:
     ----------
     query
         The `StreamingQuery` that `writeStream...start()` returns.
+    name
+        The `name=` of `muntin.over`, where the stream consists of several queries of Muntin. Without it, the metrics
+        are those of the query that was built last.
     """
     if not isinstance(getattr(query, "recentProgress", None), list):
         raise MuntinError(
             f"progress() takes the StreamingQuery that writeStream...start() returns, got {kind_of(query)}. A table "
             "has no progress: count its results, or call .explain()."
         )
-    observations = ((report, report["observedMetrics"].get(OBSERVATION)) for report in reversed(query.recentProgress))
-    reports = [(report, as_dict(observed)) for report, observed in observations if observed is not None]
+    reports = _reports_of(query, name)
     if not reports:
         return Progress()
     report, values = reports[0]
@@ -208,6 +243,23 @@ def progress(query: Any) -> Progress:
     if warning is not None:
         warnings.warn(warning, MuntinWarning, stacklevel=2)
     return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, warning=warning, **metrics)
+
+
+def _reports_of(query: Any, name: str | None) -> list[tuple[Any, dict[str, Any]]]:
+    """The progress reports of a stream with the metrics of one of its queries, the latest first."""
+    found = [(report, observations(report)) for report in reversed(query.recentProgress)]
+    known = list(dict.fromkeys(observation for _, values in found for observation in values))
+    if name is None:
+        wanted = next(iter(known), OBSERVATION)
+    else:
+        wanted = f"{OBSERVATION}:{name}"
+        if known and wanted not in known:
+            named = [known_name.partition(":")[2] for known_name in known if ":" in known_name]
+            raise MuntinError(
+                f"name is {name!r}, and the stream has no query of that name. "
+                + (f"It has {', '.join(map(repr, named))}." if named else "Give name= in muntin.over(...).")
+            )
+    return [(report, values[wanted]) for report, values in found if wanted in values]
 
 
 def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None:

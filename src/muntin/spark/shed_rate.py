@@ -16,7 +16,7 @@ from muntin.errors import MuntinError
 from muntin.features.shedding.manual import ManualRate
 from muntin.features.shedding.notes import Command
 from muntin.spark.host.folder import SETTING, HostFolder
-from muntin.spark.metrics import OBSERVATION, as_dict, kind_of
+from muntin.spark.metrics import kind_of, observations
 
 _ROWS = 512
 """Spark spreads a range of this many rows over all cores, so it reaches all hosts that are not busy."""
@@ -80,13 +80,13 @@ def _check_query(query: Any) -> None:
         )
     if not query.isActive:
         raise MuntinError("The query has ended, so its rate cannot be set; start it again, and call shed_rate() then.")
-    observed = [report["observedMetrics"].get(OBSERVATION) for report in reports if report["numInputRows"]]
-    if observed and all(metrics is None for metrics in observed):
+    observed = [list(observations(report).values()) for report in reports if report["numInputRows"]]
+    if observed and not any(observed):
         raise MuntinError(
             "The query is not one of Muntin's, so it sheds nothing; shed_rate() is for queries of muntin.over(...) "
             "or muntin.join(...) with .shed(...)."
         )
-    if any(metrics is not None and "shed_rate" not in as_dict(metrics) for metrics in observed):
+    if any(of_queries and not any("shed_rate" in metrics for metrics in of_queries) for of_queries in observed):
         raise MuntinError(
             "The query does not shed; start it with .shed(rate=0) or .shed(target_latency=...), and its rate can be "
             "set while it runs."

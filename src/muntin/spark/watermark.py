@@ -68,5 +68,5 @@ def check_watermark(source: Source, time: str, delay: int | None, input_name: st
             f"{input_name} has a watermark already, by withWatermark on {columns}, "
             f"and the time column {time!r} was computed from it, or has nothing to do with it: Spark allows no second "
             f"one. Leave withWatermark out, or call it on {time!r} where that is computed. If {input_name} comes from "
-            "another query over windows, write its results to a sink, and read them from there."
+            "another query over windows, give its column window_time as time, or window_time(window) of Spark's own."
         )

@@ -23,6 +23,7 @@ class CountWindow(TupleWindow):
     slide: int
     max_wait: int | None
     """How long a window waits for its next tuple before it is emitted incomplete, in microseconds."""
+    ends_at_tuple: ClassVar[bool] = True
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t_i | w·slide <= i < w·slide + size }"
 

@@ -28,6 +28,7 @@ class DeltaWindow(TupleWindow):
     column: Given
     size: int | float
     slide: int | float
+    ends_at_tuple: ClassVar[bool] = True
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = { t | δ(t_r) - size <= δ(t) < δ(t_r) }, t_r the w-th trigger"
 

@@ -32,6 +32,8 @@ class Window(ABC):
 
     name: str | None
     forward_context: ClassVar[ForwardContext]
+    ends_at_tuple: ClassVar[bool] = False
+    """Whether its end is the time of a tuple, and not the first instant behind the window."""
     extent_formula: ClassVar[str]
     """The extent E(w) of window w, in the notation of Mencagli 2018: tuples t with index i and time τ(t)."""
 

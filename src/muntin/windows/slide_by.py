@@ -37,6 +37,7 @@ MOST_REPEATS = 1_000
 class SlideByTuple(TupleWindow):
     size: int
     every: int
+    ends_at_tuple: ClassVar[bool] = True
     forward_context: ClassVar[ForwardContext] = "aware"
     extent_formula: ClassVar[str] = "E(w) = { t | τ(t_r) - size < τ(t) <= τ(t_r) }, r = (w + 1)·every - 1"
 
