@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,8 @@ from muntin import windows as W
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.features.compression.policy import Compression
-from muntin.holistic.applied import Applied, form_of
+from muntin.features.workers.policy import KEYED, Workers
+from muntin.holistic.applied import Applied, WindowOfKey, form_of, gets_window
 from muntin.panes.tuples import MEMBERSHIP
 from muntin.type_names import spark_name
 from tests import builders, naive_models, strategies
@@ -46,12 +48,14 @@ MODELS: dict[str, st.SearchStrategy[W.Window]] = strategies.MODELS | {
     "sliding": st.builds(sliding, strategies.LENGTHS, strategies.LENGTHS, st.integers(-9, 9)),
 }
 Results = list[tuple[Place, dict[str, Any]]]
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def applied_of(
-    function: Callable[[Any], Any], schema: dict[str, pa.DataType], columns: Sequence[str] = ("t", "k", "n")
+    function: Callable[..., Any], schema: dict[str, pa.DataType], columns: Sequence[str] = ("t", "k", "n")
 ) -> Applied:
-    return Applied(function, pa.schema(list(schema.items())), tuple(columns), form_of(function))
+    names = tuple(columns)
+    return Applied(function, pa.schema(list(schema.items())), names, form_of(function), None, gets_window(function))
 
 
 def results_of(plan: Plan, rows: Sequence[Row]) -> Results:
@@ -126,6 +130,71 @@ def test_all_others_get_an_arrow_table(function: Callable[..., Any]) -> None:
 def test_what_is_not_a_function(wrong: Any) -> None:
     with pytest.raises(MuntinError, match="needs a function of a window's tuples, got "):
         form_of(wrong)
+
+
+# The window, as a second argument
+
+
+def of_rows_and_window(table: pa.Table, window: WindowOfKey) -> pa.Table:
+    assert isinstance(window, WindowOfKey)
+    start, end = ((each - EPOCH) // timedelta(microseconds=1) for each in (window.start, window.end))
+    return pa.table({"said": [f"{window.name} {window.id} [{start}, {end}) {window.key}: {table.num_rows}"]})
+
+
+def test_a_function_of_two_arguments_gets_the_window() -> None:
+    applied = applied_of(of_rows_and_window, {"said": pa.string()}, ["n"])
+    plan = make_plan([sliding(10, 5, name="s"), W.count(2, name="c")], ("k", "n"), (), applied=applied)
+    rows = [row(-1, "a", n=1), row(1, "a", n=1), row(7, "a", n=1), row(7, None, n=None)]
+    assert set(values_of(plan, rows)) == {
+        "s -2 [-10, 0) ('a', 1): 1",
+        "s -1 [-5, 5) ('a', 1): 2",
+        "s 0 [0, 10) ('a', 1): 2",
+        "s 1 [5, 15) ('a', 1): 1",
+        "s 0 [0, 10) (None, None): 1",
+        "s 1 [5, 15) (None, None): 1",
+        "c 0 [-1, 1) ('a', 1): 2",
+    }
+
+
+@pytest.mark.parametrize("model", ["keyed", "active", "agnostic"])
+def test_the_window_is_the_same_with_every_worker_model(model: Any) -> None:
+    applied = applied_of(of_rows_and_window, {"said": pa.string()}, ["n"])
+    workers = {"keyed": KEYED, "active": Workers("active", 2, 1), "agnostic": Workers("agnostic", 2, tasks=3)}[model]
+    plan = make_plan([sliding(10, 5)], ("k",), (), applied=applied, workers=workers, shards=(0, 1))
+    rows = [row(i % 37, "ab"[i % 2], n=i) for i in range(60)]
+    found = sorted(values_of(plan, rows))
+    assert found == sorted(values_of(make_plan([sliding(10, 5)], ("k",), (), applied=applied), rows))
+    assert len(found) == 18
+
+
+@pytest.mark.parametrize(
+    ("function", "with_window"),
+    [
+        (of_a_table, False),
+        (of_rows_and_window, True),
+        (lambda rows, degree=3: rows, False),
+        (lambda rows, window, degree=3: rows, True),
+        (lambda *rows: rows, False),
+        (functools.partial(of_rows_and_window, window=None), False),
+        (Method(), False),
+        (len, False),
+        (dict, False),
+    ],
+)
+def test_whether_a_function_gets_the_window(function: Callable[..., Any], with_window: bool) -> None:
+    assert gets_window(function) is with_window
+
+
+def three(rows: Any, window: Any, more: Any) -> None: ...
+
+
+def by_name(rows: Any, *, window: Any) -> None: ...
+
+
+@pytest.mark.parametrize("function", [lambda: None, three, by_name])
+def test_a_function_of_other_arguments_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(MuntinError, match=r"apply\(\) calls its function with the rows.*write def function\(rows\)"):
+        gets_window(function)
 
 
 def schema_of(table: pa.Table) -> pa.Table:

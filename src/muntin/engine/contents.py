@@ -18,6 +18,7 @@ from muntin.engine.operators.operator import Answers, WindowOperator
 from muntin.engine.schema import Schema
 from muntin.errors import MuntinError
 from muntin.expressions import shown
+from muntin.holistic.applied import WindowOfKey
 from muntin.holistic.contents import WindowContents
 from muntin.holistic.function import HolisticFunction
 from muntin.panes.table import Layout, PaneTable, merged_keys
@@ -113,6 +114,17 @@ class ShardTuples:
         start, end = (f"{np.datetime64(int(edge[index]), 'us')}Z" for edge in (answers.start, answers.end))
         title = self._schema.windows[int(answers.model[index])].title
         return f"window {title} [{start}, {end}){self._key(int(answers.key[index]))}"
+
+    def window_of_key(self, answers: Answers, index: int) -> WindowOfKey:
+        """A window as functions get it."""
+        schema, code = self._schema, int(answers.key[index])
+        start, end = (
+            pa.scalar(int(edge[index]), pa.int64()).cast(schema.types[schema.time]).as_py()
+            for edge in (answers.start, answers.end)
+        )
+        key = tuple(self._table.keys.column(name)[code].as_py() for name in schema.keys)
+        name = schema.windows[int(answers.model[index])].title
+        return WindowOfKey(int(answers.window[index]), start, end, key, name)
 
     def _key(self, code: int) -> str:
         keys = {shown(name): self._table.keys.column(name)[code].as_py() for name in self._schema.keys}

@@ -90,8 +90,9 @@ class FunctionAnswers:
             filled_windows = part.answers[filled]
             names = list(applied.columns)
             table = pa.table(self.tuples.columns(part.contents.tuples, names), names=list(applied.names or names))
-            title = partial(self.tuples.title, answers.take(filled_windows))
-            counts, rows = applied.over(table, begin, end, title)
+            answered = answers.take(filled_windows)
+            title, of = partial(self.tuples.title, answered), partial(self.tuples.window_of_key, answered)
+            counts, rows = applied.over(table, begin, end, title, of if applied.gets_window else None)
             window_parts.append(np.repeat(filled_windows, counts))
             tables += rows
         window_of_row = np.concatenate(window_parts)

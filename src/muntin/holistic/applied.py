@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from inspect import signature
 from typing import Any, Literal
@@ -25,8 +26,22 @@ Form = Literal["arrow", "pandas"]
 
 
 @dataclass(frozen=True)
+class WindowOfKey:
+    """The window that a function gets the tuples of, as its second argument."""
+
+    id: int
+    """The column `window_id`."""
+    start: datetime
+    end: datetime
+    key: tuple[Any, ...]
+    """The values of the key columns, in the order of `by`."""
+    name: str
+    """The column `window_name`."""
+
+
+@dataclass(frozen=True)
 class Applied:
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
     schema: pa.Schema
     """The schema of the rows that the function returns."""
     columns: tuple[str, ...]
@@ -34,11 +49,17 @@ class Applied:
     form: Form
     names: tuple[str, ...] | None = None
     """The names of these columns inside the function, where they differ from the names in the stages."""
+    gets_window: bool = False
+    """Whether the function also gets the window."""
 
-    def rows(self, table: pa.Table, window: Callable[[], str]) -> pa.Table:
+    def rows(self, table: pa.Table, window: Callable[[], str], of: Callable[[], WindowOfKey] | None = None) -> pa.Table:
         """The result rows of one window. `window` describes the window in error messages."""
+        arguments = [table if self.form == "arrow" else table.to_pandas()]
+        if self.gets_window:
+            assert of is not None
+            arguments.append(of())
         try:
-            result = self.function(table if self.form == "arrow" else table.to_pandas())
+            result = self.function(*arguments)
         except Exception as error:
             raise MuntinError(
                 f"The function {self._name} failed on {window()}: {type(error).__name__}: {error}"
@@ -86,11 +107,18 @@ class Applied:
         return getattr(self.function, "__name__", repr(self.function))
 
     def over(
-        self, tuples: pa.Table, begin: Int64Array, end: Int64Array, window: Callable[[int], str]
+        self,
+        tuples: pa.Table,
+        begin: Int64Array,
+        end: Int64Array,
+        window: Callable[[int], str],
+        of: Callable[[int], WindowOfKey] | None = None,
     ) -> tuple[Int64Array, list[pa.Table]]:
         """The number of result rows of each window, and the rows."""
         results = [
-            self.rows(tuples.slice(start, stop - start), partial(window, number))
+            self.rows(
+                tuples.slice(start, stop - start), partial(window, number), None if of is None else partial(of, number)
+            )
             for number, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
         ]
         return np.array([rows.num_rows for rows in results], dtype=np.int64), results
@@ -128,8 +156,8 @@ _ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
 """A cast within one of these groups keeps the value; Arrow rejects values that do not fit."""
 
 
-def form_of(function: Callable[[Any], Any]) -> Form:
-    """Pandas if the argument is annotated as `pandas.DataFrame`, otherwise an Arrow table."""
+def form_of(function: Callable[..., Any]) -> Form:
+    """Pandas if the first argument is annotated as `pandas.DataFrame`, otherwise an Arrow table."""
     if not callable(function):
         raise MuntinError(f"apply() needs a function of a window's tuples, got {function!r}.")
     try:
@@ -139,3 +167,22 @@ def form_of(function: Callable[[Any], Any]) -> Form:
         return "arrow"
     kind = hints.get(parameters[0]) if parameters else None
     return "pandas" if kind is pd.DataFrame else "arrow"
+
+
+def gets_window(function: Callable[..., Any]) -> bool:
+    """Whether a function needs a second argument, which is then the window; an error if it takes none, or needs more."""
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False  # built into Python, and without a signature
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    required = [each for each in positional if each.default is each.empty]
+    named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+    if (positional or takes_any) and len(required) <= 2 and not named:
+        return len(required) == 2
+    raise MuntinError(
+        f"apply() calls its function with the rows of a window, or with the rows and the window, and "
+        f"{getattr(function, '__name__', repr(function))} has the arguments {signature(function)}; write "
+        "def function(rows): or def function(rows, window):, and give others a default."
+    )

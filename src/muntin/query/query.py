@@ -18,7 +18,7 @@ from muntin.engine.functions import AppliedFunction, WindowFunction
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
-from muntin.holistic.applied import Applied, form_of
+from muntin.holistic.applied import Applied, form_of, gets_window
 from muntin.query.backend import Source, spark
 from muntin.query.inputs import Computed, Filters, column_names
 from muntin.query.shown import query_shown
@@ -98,7 +98,7 @@ class Query:
 
     def apply(
         self,
-        function: Callable[[Any], Any],
+        function: Callable[..., Any],
         schema: str | Any,
         *,
         columns: ColumnLike | Sequence[ColumnLike] | None = None,
@@ -112,7 +112,8 @@ class Query:
         ----------
         function
             Takes and returns an Arrow table or a pandas frame. It gets a pandas frame if its argument is annotated as
-            `pandas.DataFrame`, else an Arrow table.
+            `pandas.DataFrame`, else an Arrow table. If it needs a second argument, it gets the window: an object with
+            `id`, `start`, `end`, `key` (the values of `by`) and `name`.
         schema
             The columns that the function returns: a Spark schema, or its string form such as
             "stops long, longest double".
@@ -136,7 +137,7 @@ class Query:
                     f"apply gets the column {name!r} twice; name it once, or give one another name with .alias(...)."
                 )
         read, names = tuple(column for column, _ in selected), tuple(name for _, name in selected)
-        return replace(query, function=AppliedFunction(Applied(function, fields, read, form, names)))
+        return replace(query, function=AppliedFunction(Applied(function, fields, read, form, names, gets_window(function))))
 
     def compress(
         self,
