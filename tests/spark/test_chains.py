@@ -39,7 +39,7 @@ def add_batches(feed: Feed, tens: range, seed: int = 0) -> None:
 @pytest.fixture
 def feed(spark: SparkSession, here: Path) -> Feed:
     feed = Feed(spark, here / "one", SCHEMA)
-    add_batches(feed, range(1, 4))
+    add_batches(feed, range(1, 3))
     return feed
 
 
@@ -65,19 +65,19 @@ def coarse(data: DataFrame) -> DataFrame:
     return query.agg(windows=A.count(), n=A.sum("n"), most=A.max("s")).to_df()
 
 
-@pytest.mark.parametrize("second", [sparks_coarse, coarse])
-def test_windows_over_windows_are_those_of_spark(
-    spark: SparkSession, here: Path, feed: Feed, second: Callable[[DataFrame], DataFrame]
-) -> None:
-    for tens in (range(4, 7), range(7, 10)):  # the second time from the checkpoint
-        ours, judge = second(fine(feed.stream())), sparks_coarse(sparks_fine(feed.stream()))
+def test_windows_over_windows_are_those_of_spark(spark: SparkSession, here: Path, feed: Feed) -> None:
+    seconds = {"spark after ours": sparks_coarse, "ours after ours": coarse}
+    for _ in range(2):  # the second time from the checkpoint
+        judge = sparks_coarse(sparks_fine(feed.stream()))
         run(judge, here / "spark")
-        handle = run(ours, here / "ours")
-        found = keyed(results(spark, ours, here / "ours"), "k")
-        assert_same(found, keyed(results(spark, judge, here / "spark"), "k"))
-        add_batches(feed, tens)
-    assert len(found) > 6
-    assert muntin.progress(handle).late_rows == (0 if second is coarse else muntin.progress(handle).late_rows)
+        expected = keyed(results(spark, judge, here / "spark"), "k")
+        for name, second in seconds.items():
+            ours = second(fine(feed.stream()))
+            handle = run(ours, here / name)
+            assert_same(keyed(results(spark, ours, here / name), "k"), expected)
+        add_batches(feed, range(4, 6))
+    assert len(expected) > 6
+    assert muntin.progress(handle).late_rows == 0
 
 
 def test_a_table_has_the_same_event_time_as_a_stream(spark: SparkSession, here: Path, feed: Feed) -> None:
@@ -94,7 +94,7 @@ def test_a_table_has_the_same_event_time_as_a_stream(spark: SparkSession, here: 
 
 
 def test_sessions_and_counts_over_windows(spark: SparkSession, here: Path, feed: Feed) -> None:
-    add_batches(feed, range(4, 8))
+    add_batches(feed, range(4, 6))
 
     def second(data: DataFrame) -> DataFrame:
         windows = W.session("8 seconds", name="session"), W.count(3, name="count")
@@ -117,8 +117,8 @@ def test_sessions_and_counts_over_windows(spark: SparkSession, here: Path, feed:
 
 def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Feed) -> None:
     other = Feed(spark, here / "two", SCHEMA)
-    add_batches(other, range(1, 6), seed=7)
-    add_batches(feed, range(4, 6))
+    add_batches(other, range(1, 4), seed=7)
+    add_batches(feed, range(3, 5))
     names = spark.createDataFrame([("a", "Anna"), ("b", "Bert")], "k string, who string")
 
     def united(of: Callable[[DataFrame], DataFrame]) -> DataFrame:
@@ -127,8 +127,8 @@ def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Fe
     run(united(sparks_fine), here / "spark")
     run(united(fine), here / "ours")
     found = keyed(results(spark, united(fine), here / "ours"), "k")
-    assert len(found) > 5
     assert_same(found, keyed(results(spark, united(sparks_fine), here / "spark"), "k"))
+    assert len(found) >= 4
 
     def joined(of: Callable[[DataFrame], DataFrame]) -> DataFrame:
         left, right = of(feed.stream()).drop("s"), of(other.stream()).drop("n").withColumnRenamed("k", "key")
@@ -139,8 +139,8 @@ def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Fe
     run(joined(sparks_fine), here / "spark-joined")
     run(joined(fine), here / "joined")
     found = keyed(results(spark, joined(fine), here / "joined"), "k")
-    assert len(found) > 8
     assert_same(found, keyed(results(spark, joined(sparks_fine), here / "spark-joined"), "k"))
+    assert len(found) > 8
 
 
 def test_metrics_are_told_apart(spark: SparkSession, here: Path, feed: Feed) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from math import sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from scipy.stats import binom, norm
 
 from muntin import aggregates as A
 from muntin import windows as W
@@ -116,10 +116,11 @@ class Covered:
 
     @property
     def holds(self) -> bool:
-        """Whether the share is at least the confidence, within three standard errors."""
-        if not self.given:
-            return True
-        return self.share >= self.confidence - 3 * sqrt(self.confidence * (1 - self.confidence) / self.given)
+        """Whether the share is at least the confidence, within three standard errors.
+
+        The binomial distribution itself says so: with few intervals, a normal one in its place would be wrong.
+        """
+        return bool(binom.cdf(self.covered, self.given, self.confidence) >= norm.cdf(-3))
 
 
 def measure(setting: Setting, windows: int, seed: int) -> list[Covered]:
