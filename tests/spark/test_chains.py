@@ -66,17 +66,17 @@ def coarse(data: DataFrame) -> DataFrame:
 
 
 def test_windows_over_windows_are_those_of_spark(spark: SparkSession, here: Path, feed: Feed) -> None:
-    seconds = {"spark after ours": sparks_coarse, "ours after ours": coarse}
-    for _ in range(2):  # the second time from the checkpoint
-        judge = sparks_coarse(sparks_fine(feed.stream()))
-        run(judge, here / "spark")
-        expected = keyed(results(spark, judge, here / "spark"), "k")
-        for name, second in seconds.items():
-            ours = second(fine(feed.stream()))
-            handle = run(ours, here / name)
-            assert_same(keyed(results(spark, ours, here / name), "k"), expected)
-        add_batches(feed, range(4, 6))
-    assert len(expected) > 6
+    ours, sparks = coarse(fine(feed.stream())), sparks_coarse(fine(feed.stream()))
+    run(ours, here / "ours")
+    add_batches(feed, range(4, 6))
+    handle = run(coarse(fine(feed.stream())), here / "ours")  # goes on from the checkpoint
+    judge = sparks_coarse(sparks_fine(feed.stream()))
+    for frame, place in ((judge, "spark"), (sparks, "spark after ours")):
+        run(frame, here / place)
+    expected = keyed(results(spark, judge, here / "spark"), "k")
+    assert len(expected) > 3
+    assert_same(keyed(results(spark, ours, here / "ours"), "k"), expected)
+    assert_same(keyed(results(spark, sparks, here / "spark after ours"), "k"), expected)
     assert muntin.progress(handle).late_rows == 0
 
 
@@ -128,7 +128,7 @@ def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Fe
     run(united(fine), here / "ours")
     found = keyed(results(spark, united(fine), here / "ours"), "k")
     assert_same(found, keyed(results(spark, united(sparks_fine), here / "spark"), "k"))
-    assert len(found) >= 4
+    assert len(found) >= 2
 
     def joined(of: Callable[[DataFrame], DataFrame]) -> DataFrame:
         left, right = of(feed.stream()).drop("s"), of(other.stream()).drop("n").withColumnRenamed("k", "key")
@@ -146,7 +146,7 @@ def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Fe
 def test_metrics_are_told_apart(spark: SparkSession, here: Path, feed: Feed) -> None:
     first = fine(feed.stream(), name="fine")
     query = muntin.over(first, COARSE, time="window_time", by="k", name="coarse")
-    assert repr(query).startswith("over(<stream: 6 columns>, W.tumbling('20 seconds'), name='coarse', time=")
+    assert repr(query).endswith('watermark="5 seconds", by=["k"], name="coarse")')
     handle = run(query.agg(n=A.sum("n")).to_df(), here / "ours")
     progress, coarse_progress = muntin.progress(handle, "fine"), muntin.progress(handle, name="coarse")
     assert progress.rows == feed.table().count() > 0
@@ -162,8 +162,8 @@ def test_what_spark_forbids_is_said_when_the_query_is_built(feed: Feed) -> None:
     first = fine(feed.stream())
     with pytest.raises(MuntinError, match=r"watermark is 1 minute, but the time column 'window_time' of data has one"):
         muntin.over(first, COARSE, time="window_time", watermark="1 minute").agg(n=A.count()).to_df()
+    late = first.select("window.end", "n")
     with pytest.raises(MuntinError, match=r"give its column window_time as time"):
-        late = first.select("window.end", "n")
         muntin.over(late, COARSE, time="end", watermark="1 minute").agg(n=A.count()).to_df()
     with pytest.raises(MuntinError, match=r"'window_time' is a column that Muntin adds to results"):
         muntin.over(feed.table(), COARSE, time="ts").agg(window_time=A.count())

@@ -168,7 +168,7 @@ def test_a_watermark_that_does_not_fit_is_told_before_anything_runs(feeds: tuple
     with pytest.raises(MuntinError, match=r"watermark is missing.*'10 minutes', or call withWatermark on 'hour'"):
         counted(hidden, "hour")
     chained = counted(stream, watermark="5 seconds").to_df().select("window.end", "n")
-    with pytest.raises(MuntinError, match=r"comes from another query over windows, give its column window_time as time"):
+    with pytest.raises(MuntinError, match=r"another query over windows, give its column window_time as time"):
         counted(chained, "end", watermark="5 seconds").to_df()
     literal = stream.where("k <> '\n+- EventTimeWatermark'")
     counted(literal, watermark="5 seconds").to_df()

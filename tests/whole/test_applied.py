@@ -175,7 +175,7 @@ def test_the_window_is_the_same_with_every_worker_model(model: Any) -> None:
         (lambda rows, degree=3: rows, False),
         (lambda rows, window, degree=3: rows, True),
         (lambda *rows: rows, False),
-        (functools.partial(of_rows_and_window, window=None), False),
+        (functools.partial(of_rows_and_window, window=None), False),  # type: ignore[arg-type]
         (Method(), False),
         (len, False),
         (dict, False),

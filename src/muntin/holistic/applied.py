@@ -170,7 +170,7 @@ def form_of(function: Callable[..., Any]) -> Form:
 
 
 def gets_window(function: Callable[..., Any]) -> bool:
-    """Whether a function needs a second argument, which is then the window; an error if it takes none, or needs more."""
+    """Whether a function needs a second argument: the window. One that takes none, or needs more, is an error."""
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -137,7 +137,8 @@ class Query:
                     f"apply gets the column {name!r} twice; name it once, or give one another name with .alias(...)."
                 )
         read, names = tuple(column for column, _ in selected), tuple(name for _, name in selected)
-        return replace(query, function=AppliedFunction(Applied(function, fields, read, form, names, gets_window(function))))
+        applied = Applied(function, fields, read, form, names, gets_window(function))
+        return replace(query, function=AppliedFunction(applied))
 
     def compress(
         self,

@@ -29,7 +29,6 @@ from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_table, st
 from muntin.spark.worker_check import check_workers
 from muntin.windows import CountWindow
 
-
 _WATERMARK = "spark.watermarkDelayMs"
 """The metadata by which Spark knows the event time of a stream."""
 
