@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import muntin
 from muntin.engine.store import Header
+from muntin.spark.metrics import metrics_of
 from tests.faults.feeds import SCHEMA
 from tests.faults.scenarios import RUNS, SCENARIOS, SHARDS
 
@@ -67,7 +68,7 @@ def _run(spark: SparkSession, name: str, place: Path, run: str) -> None:
         assert {counter: getattr(progress, counter) for counter in counters} == counters, (
             "progress differs from the state"
         )
-    metrics = [report["observedMetrics"].get("muntin") for report in query.recentProgress]
+    metrics = [metrics_of(report) for report in query.recentProgress]
     misses = sum(batch["cache_misses"] or 0 for batch in metrics if batch is not None)
     # Read the sink through its log, which leaves out files of unfinished batches.
     pq.write_table(spark.read.schema(frame.schema).parquet(str(sink)).toArrow(), place / run / "rows.parquet")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.spark.metrics import as_dict
+from muntin.spark.metrics import metrics_of
 from tests.spark.streams import Feed, assert_same, keyed, results, run
 
 
@@ -96,7 +96,7 @@ def check_a_rate(feed: Feed) -> None:
         time.sleep(0.1)
     muntin.shed_rate(stream, 0.75)
     stream.processAllAvailable()
-    rates = [as_dict(report["observedMetrics"]["muntin"])["shed_rate"] for report in stream.recentProgress]
+    rates = [metrics["shed_rate"] for report in stream.recentProgress if (metrics := metrics_of(report))]
     assert rates[0] == 0, rates
     assert 750_000 in rates, rates
     stream.stop()

@@ -58,7 +58,7 @@ def quality(rows: list[Any], field: str) -> list[Any]:
 def test_a_table_is_answered_from_samples_with_intervals(feed: Feed) -> None:
     query = over(feed.table()).agg(n=A.count(), mean=A.mean("x"), median=A.median("x"), p95=A.quantile("x", 0.95))
     frame = query.approximate(400, 0.1).to_df()
-    assert frame.columns == ["window", "window_id", "n", "mean", "median", "p95", "quality"]
+    assert frame.columns == ["window", "window_id", "n", "mean", "median", "p95", "quality", "window_time"]
     rows = frame.collect()
     window = F.window("ts", "10 seconds")
     cells = [F.count("*").alias("n"), F.avg("x").alias("mean")]

@@ -64,7 +64,7 @@ def naive_sums(rows: pa.Table) -> Sums:
 
 def test_a_table_has_the_checksums_of_its_windows(feed: Feed) -> None:
     frame = over(feed.table()).use(CHECKSUM).to_df()
-    assert frame.columns == ["window", "window_id", "route", "rows", "median", "checksum"]
+    assert frame.columns == ["window", "window_id", "route", "rows", "median", "checksum", "window_time"]
     assert sums(frame) == naive_sums(batch(0, 40))
 
 

@@ -107,6 +107,10 @@ CASES = [
 """One after the other, overlapping with a size that is no multiple of the slide, and with gaps."""
 
 
+MUNTINS = ("window", "window_id", "window_time")
+"""The columns that only Muntin has."""
+
+
 @pytest.mark.parametrize(("on", "size", "slide", "offset"), CASES)
 def test_the_rows_of_tables_are_sparks(
     tables: tuple[DataFrame, DataFrame], on: list[str], size: str, slide: str, offset: str
@@ -114,7 +118,7 @@ def test_the_rows_of_tables_are_sparks(
     left, right = tables
     window = W.sliding(size, slide, offset=offset)
     ours = muntin.join(left, right, window, on=on, time=("ts", "at")).rows().to_df()
-    names = [name for name in ours.columns if name not in ("window", "window_id")]
+    names = [name for name in ours.columns if name not in MUNTINS]
     assert ours.columns[:2] == ["window", "window_id"]
     assert names[: len(on)] == on
     theirs = sparks(left, right, on, size, slide, offset)
@@ -122,16 +126,14 @@ def test_the_rows_of_tables_are_sparks(
     assert found == compared(theirs.collect(), names)
     assert sum(found.values()) > 50
     kinds = {field.name: field.dataType for field in theirs.schema}
-    assert all(
-        field.dataType == kinds[field.name] for field in ours.schema if field.name not in ("window", "window_id")
-    )
+    assert all(field.dataType == kinds[field.name] for field in ours.schema if field.name not in MUNTINS)
 
 
 def test_cumulative_windows_and_chosen_columns(tables: tuple[DataFrame, DataFrame]) -> None:
     left, right = tables
     window = W.cumulative("20 seconds", "5 seconds")
     ours = muntin.join(left, right, window, on="k", time=("ts", "at")).rows(columns=["tag", "ts"])
-    assert ours.columns == ["window", "window_id", "k", "tag", "ts"]
+    assert ours.columns == ["window", "window_id", "k", "tag", "ts", "window_time"]
     # The pairs of the last step of each are those of a tumbling window.
     last = ours.where("window_id % 4 = 3 OR window_id % 4 = -1").withColumn("window", F.window("ts", "20 seconds"))
     theirs = sparks(left, right, ["k"], "20 seconds", "20 seconds")
@@ -151,9 +153,8 @@ def test_small_and_empty_sides(spark: SparkSession, here: Path) -> None:
     assert counted(left.table().where("false"), right.table().where("false")) == 0
     # A side may be joined with itself.
     both = muntin.join(left.table(), left.table(), W.tumbling("10 seconds"), on="k", time="ts").rows()
-    assert both.columns == ["window", "window_id", "k", "left_ts", "left_f", "left_n", "left_name"] + [
-        f"right_{name}" for name in ("ts", "f", "n", "name")
-    ]
+    sides = [f"{side}_{name}" for side in ("left", "right") for name in ("ts", "f", "n", "name")]
+    assert both.columns == ["window", "window_id", "k", *sides, "window_time"]
     assert [(row.left_name, row.right_name) for row in both.collect()] == [("a", "a")]
 
 
@@ -483,7 +484,7 @@ def test_rows_stand_for_their_frame(
 ) -> None:
     rows = join(*two_tables).rows()
     assert rows.columns == rows.to_df().columns
-    assert join(*two_tables).rows(columns=["tag", "k"]).columns == ["window", "window_id", "k", "tag"]
+    assert join(*two_tables).rows(columns=["tag", "k"]).columns == ["window", "window_id", "k", "tag", "window_time"]
     assert rows.isEmpty()
     assert not hasattr(rows, "nothing_of_this_name")
     assert not hasattr(rows, "_nor_this")

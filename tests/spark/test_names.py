@@ -168,7 +168,7 @@ def test_keys_are_called_what_spark_calls_them(table: DataFrame, name: str) -> N
     theirs = {"a.b": "`a.b`", "we`ird name": "`we``ird name`"}.get(given, given) if isinstance(given, str) else given
     theirs = F.expr(theirs) if name == "an alias" else theirs
     query = muntin.over(table, HOUR, time="ev.at", by=given).agg(n=A.count())
-    assert query.to_df().columns == ["window", "window_id", called, "n"]
+    assert query.to_df().columns == ["window", "window_id", called, "n", "window_time"]
     assert table.groupBy(theirs).count().columns == [called, "count"]
 
 
@@ -256,7 +256,7 @@ def test_a_join_takes_expressions(table: DataFrame) -> None:
     pairs = left.select(day.alias("w"), *keys, "x").join(
         right.select(other.alias("w"), *keys, "y"), ["w", "kind", "odd"]
     )
-    assert rows.columns == ["window", "window_id", "kind", "(we`ird name % 2)", "x", "y", "right_ev"]
+    assert rows.columns == ["window", "window_id", "kind", "(we`ird name % 2)", "x", "y", "right_ev", "window_time"]
     assert pairs.count() > 50
     assert sorted((r.kind, r.x, r.y) for r in rows.collect()) == sorted((r.kind, r.x, r.y) for r in pairs.collect())
     agg = muntin.join(left, right, W.tumbling("1 day"), on="ev.Kind", time="ev.at").agg(

@@ -16,6 +16,7 @@ from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.features.workers.policy import Wish
+from muntin.spark.metrics import metrics_of
 from tests.spark.streams import Feed, assert_same, keyed, results, run
 
 SCHEMA = "t timestamp, k string, x double, n long"
@@ -88,7 +89,7 @@ def test_streams_give_the_same_and_go_on_after_a_restart(spark: SparkSession, he
         told = muntin.progress(finished)
         assert_same(by_window(results(spark, plain, here / name)), by_window(results(spark, plain, here)))
         assert (told.rows, told.late_rows, told.results) == (expected.rows, expected.late_rows, expected.results)
-        observed = [each["observedMetrics"]["muntin"] for each in finished.recentProgress]
+        observed = [metrics for each in finished.recentProgress if (metrics := metrics_of(each))]
         assert sum(each["arrived_bytes"] for each in observed) > 0
         assert (sum(each["job_bytes"] for each in observed) > 0) == (name == "agnostic")
 

@@ -16,6 +16,7 @@ import muntin
 from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.spark.metrics import metrics_of
 from tests.spark.streams import Feed, Key, keyed, results, run
 
 SCHEMA = "t timestamp, k string, x double, n long"
@@ -186,9 +187,9 @@ def test_a_stream_counts_what_it_sheds_and_goes_on_after_a_restart(spark: SparkS
     told = muntin.progress(first)
     assert told.rows == 2 * ROWS
     assert 0.5 * told.rows < told.shed_rows < told.rows
-    rates = [each["observedMetrics"]["muntin"]["shed_rate"] for each in first.recentProgress if each["numInputRows"]]
+    rates = [(metrics_of(each) or {})["shed_rate"] for each in first.recentProgress if each["numInputRows"]]
     assert rates == [900_000, 900_000]
-    drifts = [each["observedMetrics"]["muntin"] for each in first.recentProgress]
+    drifts = [metrics_of(each) or {} for each in first.recentProgress]
     assert any(0 < each["drift_common"] <= each["drift_union"] for each in drifts)
     source.add(made(120), made(400, rows=10))
     told = muntin.progress(run(query(source.stream(), rate=0.9).to_df(), here))
@@ -312,7 +313,7 @@ def test_the_pairs_of_streams_are_scaled_back(spark: SparkSession, here: Path) -
     told = muntin.progress(stream)
     assert 0 < told.shed_rows < told.rows
     found = keyed(results(spark, frame, here), "k")
-    reports = [each["observedMetrics"]["muntin"].asDict() for each in stream.recentProgress]
+    reports = [metrics_of(each) or {} for each in stream.recentProgress]
     window = F.window("t", "20 seconds").alias("window")
     sides = [feed.table().groupBy(window, "k").count() for feed in (left, right)]
     common = [row for row in sides[0].union(sides[1]).collect() if (*row["window"], row["k"]) in found]
@@ -359,7 +360,7 @@ def test_the_controller_sheds_while_batches_take_too_long(spark: SparkSession, h
     source.add(*(made(begin, rows=1000) for begin in range(0, 60 * 12, 60)))
     base = muntin.over(source.stream(), W.tumbling("1 minute"), time="t", watermark="1 second")
     stream = run(base.apply(slowly, "n long").shed(target_latency="500 milliseconds").to_df(), here)
-    reports = [each["observedMetrics"]["muntin"].asDict() for each in stream.recentProgress if each["numInputRows"]]
+    reports = [metrics_of(each) or {} for each in stream.recentProgress if each["numInputRows"]]
     rates = [each["shed_rate"] / 1e6 for each in reports]
     assert rates[0] == 0
     assert max(rates) > 0.3

@@ -14,6 +14,7 @@ import muntin
 from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.spark.metrics import metrics_of
 from tests.spark.streams import Feed, keyed
 from tests.spark.test_shed import SCHEMA, made
 
@@ -51,8 +52,8 @@ def wait_for(condition: Callable[[], bool], stream: StreamingQuery) -> None:
 
 def rates(stream: StreamingQuery) -> list[float]:
     """The rate of every batch with rows."""
-    reports = [report["observedMetrics"] for report in stream.recentProgress if report["numInputRows"]]
-    return [report["muntin"]["shed_rate"] / 1e6 for report in reports if "muntin" in report]
+    reports = [metrics_of(report) for report in stream.recentProgress if report["numInputRows"]]
+    return [metrics["shed_rate"] / 1e6 for metrics in reports if metrics is not None]
 
 
 def next_rate(stream: StreamingQuery, feed: Feed, begin: int) -> float:

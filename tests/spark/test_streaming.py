@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.spark.metrics import metrics_of
 from tests.spark.streams import Feed, assert_same, keyed, results, run
 
 SCHEMA = "ts timestamp, k string, v long"
@@ -58,7 +59,7 @@ def test_a_late_row_counts_in_the_windows_that_are_open(spark: SparkSession, her
     assert late == [("a", 8, 2.0), ("b", 16, 3.0)]
     progress = muntin.progress(handle)
     assert (progress.rows, progress.late_rows, progress.invalid_rows) == (7, 2, 1)
-    observed = [report["observedMetrics"]["muntin"] for report in handle.recentProgress]
+    observed = [metrics for report in handle.recentProgress if (metrics := metrics_of(report))]
     assert sum(metrics["late_rows"] for metrics in observed) == 2
     assert sum(metrics["invalid_rows"] for metrics in observed) == sum(metrics["bad_rows"] for metrics in observed) == 1
     with pytest.warns(DeprecationWarning, match="invalid_rows"):

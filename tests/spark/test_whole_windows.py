@@ -372,7 +372,7 @@ def test_what_a_function_gets_and_returns(spark: SparkSession) -> None:
         return tuples.select(["n"]).slice(0, 0)
 
     result = query.apply(whole, "read array<string>, rows array<struct<x: double, price: decimal(10,2)>>").to_df()
-    assert result.columns == ["window", "window_id", "read", "rows"]
+    assert result.columns == ["window", "window_id", "read", "rows", "window_time"]
     found = {row.window: row for row in result.collect()}
     assert found.keys() == {
         window for (window,) in frame.groupBy(F.window("ts", "10 seconds")).count().select("window").collect()
@@ -384,4 +384,4 @@ def test_what_a_function_gets_and_returns(spark: SparkSession) -> None:
     for row in judged.collect():
         assert sorted(map(repr, found[row.window].rows)) == sorted(map(repr, row.rows))
     none = query.apply(nothing, frame.select("n").schema).to_df()
-    assert (none.columns, none.collect()) == (["window", "window_id", "n"], [])
+    assert (none.columns, none.collect()) == (["window", "window_id", "n", "window_time"], [])

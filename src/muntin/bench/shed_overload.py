@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import muntin
 from muntin import windows as W
 from muntin.bench.shed_fit import Fit
+from muntin.spark.metrics import metrics_of
 
 FIT = Fit(degree=8, rounds=60)
 KEYS = 16
@@ -122,7 +123,7 @@ def _reports(query: StreamingQuery) -> dict[int, Any]:
 def _seen(report: Any, stream_start: float) -> Seen:
     begun = _seconds(report["timestamp"])
     seconds = report["durationMs"]["triggerExecution"] / 1e3
-    metrics = report["observedMetrics"].get("muntin")
+    metrics = metrics_of(report)
     return Seen(
         batch=int(report["batchId"]),
         begun=begun - stream_start,

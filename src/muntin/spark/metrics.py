@@ -191,6 +191,11 @@ def observations(report: Any) -> dict[str, dict[str, Any]]:
     return dict(sorted(found.items(), key=lambda item: (-order.get(item[0], -1), item[0])))
 
 
+def metrics_of(report: Any) -> dict[str, Any] | None:
+    """The metrics of the query that was built last, in a progress report of Spark."""
+    return next(iter(observations(report).values()), None)
+
+
 _OBSERVATION = re.compile(rf"{OBSERVATION}(-\d+|:.*)?", re.DOTALL)
 
 
