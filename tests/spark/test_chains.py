@@ -139,12 +139,12 @@ def test_results_are_united_and_joined(spark: SparkSession, here: Path, feed: Fe
 
     run(joined(sparks_fine), here / "spark-joined")
     run(joined(fine), here / "joined")
-    found, expected = (
+    pairs, expected = (
         {(row["k"], row["at"], row["n"], row["s"]) for row in results(spark, joined(fine), here / place)}
         for place in ("joined", "spark-joined")
     )
-    assert found == expected
-    assert len(found) > 8
+    assert pairs == expected
+    assert len(pairs) > 8
 
 
 def test_metrics_are_told_apart(spark: SparkSession, here: Path, feed: Feed) -> None:
