@@ -18,7 +18,7 @@ from muntin.files.file_set import File, FileSet, Piece
 from muntin.files.listing import list_files
 from muntin.files.logical import logical
 from muntin.files.parquet import Parquet
-from muntin.files.reading import matched, read
+from muntin.files.reading import Wanted, matched, read
 
 LOCAL = fs.LocalFileSystem()
 
@@ -29,7 +29,7 @@ def files(folder: Path, schema: pa.Schema, case_sensitive: bool = False) -> File
 
 def rows(of: FileSet, *names: str) -> pa.Table:
     share = [Piece(file, 0, file.size) for file in list_files(LOCAL, of.paths)]
-    return pa.Table.from_batches(read(of, share, names), pa.schema([of.schema.field(name) for name in names]))
+    return pa.Table.from_batches(read(of, share, Wanted(names)), pa.schema([of.schema.field(name) for name in names]))
 
 
 def written(folder: Path, **columns: Any) -> Path:
@@ -47,7 +47,7 @@ def test_every_row_is_in_one_piece(
     file = list_files(LOCAL, [str(path)])[0]
     edges = sorted({0, file.size, *(cut for cut in cuts if cut < file.size)})
     share = [Piece(file, begin, end) for begin, end in pairwise(edges)]
-    batches = list(read(files(path, pa.schema([("n", pa.int64())])), share, ["n"]))
+    batches = list(read(files(path, pa.schema([("n", pa.int64())])), share, Wanted(["n"])))
     assert [n for batch in batches for n in batch.column("n").to_pylist()] == list(range(count))
 
 
@@ -55,7 +55,7 @@ def test_small_files_are_read_together(tmp_path: Path) -> None:
     for number in range(5):
         written(tmp_path, n=[number])
     share = [Piece(file, 0, file.size) for file in list_files(LOCAL, [str(tmp_path)])]
-    batches = list(read(files(tmp_path, pa.schema([("n", pa.int64())])), share, ["n"]))
+    batches = list(read(files(tmp_path, pa.schema([("n", pa.int64())])), share, Wanted(["n"])))
     assert [batch.num_rows for batch in batches] == [5]
 
 
@@ -129,13 +129,13 @@ class TestBadFiles:
         listed = list_files(LOCAL, [str(path)])[0]
         path.unlink()
         with pytest.raises(MuntinError, match=r"0.parquet' has vanished since it was listed"):
-            list(read(files(tmp_path, pa.schema([("n", pa.int64())])), [Piece(listed, 0, listed.size)], ["n"]))
+            list(read(files(tmp_path, pa.schema([("n", pa.int64())])), [Piece(listed, 0, listed.size)], Wanted(["n"])))
 
     def test_changed(self, tmp_path: Path) -> None:
         listed = list_files(LOCAL, [str(written(tmp_path, n=[1]))])[0]
         share = [Piece(File(listed.path, listed.size - 1, 0), 0, listed.size)]
         with pytest.raises(MuntinError, match=r"0.parquet' has changed: it had .* must be complete when they appear"):
-            list(read(files(tmp_path, pa.schema([("n", pa.int64())])), share, ["n"]))
+            list(read(files(tmp_path, pa.schema([("n", pa.int64())])), share, Wanted(["n"])))
 
     def test_damaged(self, tmp_path: Path) -> None:
         path = written(tmp_path, n=[1])

@@ -16,7 +16,7 @@ from muntin.files.file_set import File
 def test_shares_divide_the_files(sizes: list[int], tasks: int) -> None:
     files = [File(f"{number}", size, 0) for number, size in enumerate(sizes)]
     with patch.object(shares, "SMALLEST", 4), patch.object(shares, "LARGEST", 32):
-        parts = shares.cut(files, tasks)
+        parts = shares.cut(shares.whole(files), tasks)
     pieces = [piece for share in parts for piece in share]
     assert all(piece.begin < piece.end for piece in pieces)
     assert [file for file in files for _ in range(file.size)] == [

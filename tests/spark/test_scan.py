@@ -159,7 +159,10 @@ MISTAKES: dict[str, tuple[Callable[[SparkSession, Path], Any], str]] = {
     "no files": (lambda s, p: muntin.scan(s, p / "*.csv"), "no files at .*give schema="),
     "a format": (lambda s, p: muntin.scan(s, p, format="orc"), "format is 'orc'; it can be"),
     "a schema": (lambda s, p: muntin.scan(s, p, schema="t"), "schema 't' cannot be parsed"),
-    "elsewhere": (lambda s, p: muntin.scan(s, "s3://bucket/rides"), "scan reads local files only"),
+    "elsewhere": (
+        lambda s, p: muntin.scan(s, "nowhere://bucket/rides"),
+        "'nowhere://bucket/rides', which cannot be op",
+    ),
     "a column": (lambda s, p: over(muntin.scan(s, p)).agg(n=A.sum("m")), "'m' is not in the data"),
     "a type": (
         lambda s, p: over(muntin.scan(s, p, schema="t timestamp, key long")).agg(n=A.count()).to_df().count(),

@@ -24,6 +24,9 @@ from muntin.panes import packed
 from muntin.panes.table import PaneTable, merge
 from muntin.panes.watermarks import Watermarks
 
+_COUNTS = ("rows", "invalid_rows", "outside_rows", "ahead_rows", "skipped_files")
+"""What map tasks count."""
+
 
 @dataclass(frozen=True)
 class Arrived:
@@ -41,12 +44,12 @@ class Arrived:
         cls, sent: Iterable[PackedPanes], plan: Plan, closed: Watermarks, features: Mapping[str, ShardFeature]
     ) -> Arrived:
         """Unpack what was sent, without what is too late for all of its windows."""
-        counts = dict.fromkeys(("rows", "invalid_rows", "outside_rows", "ahead_rows", "late_rows", "arrived_bytes"), 0)
+        counts = dict.fromkeys((*_COUNTS, "late_rows", "arrived_bytes"), 0)
         tables, late, latest = list[PaneTable](), list[pa.RecordBatch](), NO_TIME
         # Sorted by time, tuples are mostly in order; also by content, so that a replay merges in the same order.
         for share in sorted(sent, key=lambda share: (share.latest, share.panes or b"")):
             latest = max(latest, share.latest)
-            for name in ("rows", "invalid_rows", "outside_rows", "ahead_rows"):
+            for name in _COUNTS:
                 counts[name] += getattr(share, name)
             for name, notes in share.read_notes().items():
                 if name in features:

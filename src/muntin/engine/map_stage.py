@@ -66,6 +66,8 @@ class PackedPanes:
     """How many of the invalid rows are too far ahead of the clock."""
     ahead: bytes | None = None
     """The full rows that are too far ahead, if they are emitted."""
+    skipped_files: int = 0
+    """How many files of a scan could not be read."""
 
     @property
     def latest_time(self) -> int:

@@ -33,6 +33,7 @@ ENGINE_METRICS = (
     ),
     Metric("outside_rows", "Rows between windows, where the slide is larger than the size.", counter=True),
     Metric("ahead_rows", "The invalid rows that are too far ahead of the clock.", counter=True),
+    Metric("skipped_files", 'Files of a scan that could not be read, with `bad_files="skip"`.', counter=True),
     Metric("results", "Windows of keys that closed, or the rows that a function returned for them.", counter=True),
     Metric("panes", "Panes of keys that open windows still need."),
     Metric("tuples", "Tuples that wait in the state, unaggregated."),

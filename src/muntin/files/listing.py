@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pyarrow import fs
 
 from muntin.errors import MuntinError
-from muntin.files.file_set import File
+from muntin.files.file_set import File, FileSet
 
 _WILD = re.compile(r"[*?\[{]")
 
@@ -17,6 +17,13 @@ def list_files(filesystem: fs.FileSystem, paths: Iterable[str], missing_ok: bool
     """The files at these paths, by their names, without empty ones and without a second mention."""
     found = {file.path: file for path in paths for file in _at(filesystem, path, missing_ok)}
     return [found[path] for path in sorted(found)]
+
+
+def files_of(files: FileSet, missing_ok: bool = False) -> list[File]:
+    """The files that there are now."""
+    if files.catalog is not None:
+        return files.catalog.files()
+    return list_files(files.filesystem, files.paths, missing_ok)
 
 
 def base_of(path: str) -> str:
@@ -50,13 +57,15 @@ def _matching(filesystem: fs.FileSystem, folder: str, parts: list[str]) -> Itera
             yield from _matching(filesystem, info.path, parts[1:])
 
 
-def _below(filesystem: fs.FileSystem, info: fs.FileInfo) -> Iterator[File]:
+def _below(filesystem: fs.FileSystem, info: fs.FileInfo, root: int | None = None) -> Iterator[File]:
+    """A file, or those in a folder. The path of what was given, or matched, is the root of partitions."""
     if info.type == fs.FileType.File:
         if info.size:
-            yield File(info.path, info.size, info.mtime_ns or 0)
+            parent = len(info.path) - len(info.base_name)
+            yield File(info.path, info.size, info.mtime_ns or 0, parent if root is None else root)
         return
     for entry in _entries(filesystem, info.path):
-        yield from _below(filesystem, entry)
+        yield from _below(filesystem, entry, len(info.path) if root is None else root)
 
 
 def _entries(filesystem: fs.FileSystem, folder: str) -> Iterator[fs.FileInfo]:

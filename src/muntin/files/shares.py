@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from muntin.files.file_set import File, Piece
 
@@ -20,17 +20,23 @@ def share_count(total: int, tasks: int) -> int:
     return -(-total // size)
 
 
-def cut(files: Sequence[File], tasks: int) -> list[tuple[Piece, ...]]:
-    """The shares of tasks, all of the same length, in the order of the files: neighbours have neighbouring times."""
-    total = sum(file.size for file in files)
+def cut(pieces: Sequence[Piece], tasks: int) -> list[tuple[Piece, ...]]:
+    """The shares of tasks, all of the same length, in the order of the pieces: neighbours have neighbouring times."""
+    total = sum(piece.end - piece.begin for piece in pieces)
     count = share_count(total, tasks)
     shares: list[list[Piece]] = [[] for _ in range(count)]
     position = 0
-    for file in files:
-        first, last = position * count // total, (position + file.size - 1) * count // total
+    for file, start, stop in pieces:
+        size = stop - start
+        first, last = position * count // total, (position + size - 1) * count // total
         for share in range(first, last + 1):
             begin = max(-(-share * total // count) - position, 0)
-            end = min(-(-(share + 1) * total // count) - position, file.size)
-            shares[share].append(Piece(file, begin, end))
-        position += file.size
+            end = min(-(-(share + 1) * total // count) - position, size)
+            shares[share].append(Piece(file, start + begin, start + end))
+        position += size
     return [tuple(share) for share in shares if share]
+
+
+def whole(files: Iterable[File]) -> list[Piece]:
+    """Each file as one piece."""
+    return [Piece(file, 0, file.size) for file in files]

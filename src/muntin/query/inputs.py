@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, SparkColumn
+from muntin.files.conditions import Condition
 from muntin.query.backend import Resolved, Source
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Filters:
     """The `where=` conditions of a query, by the names of their boolean columns."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """Those that a scan computes while it reads."""
 
     def add(self, where: Any, source: Source) -> tuple[Filters, str | None]:
         """The filters with this one added, and the name of its column."""
@@ -49,7 +52,9 @@ class Filters:
         condition = source.filter(where)
         digest = hashlib.sha256(source.text_of(where).encode()).hexdigest()[:16]
         name = free_name(f"__muntin_where_{digest}", condition, self.columns, source)
-        return Filters({**self.columns, name: condition}), name
+        read = None if source.scan is None or not isinstance(where, str) else source.scan.files.condition(where)
+        conditions = self.conditions if read is None else {**self.conditions, name: read}
+        return Filters({**self.columns, name: condition}, conditions), name
 
 
 def free_name(name: str, column: Column, used: Mapping[str, Column], source: Source) -> str:

@@ -376,8 +376,12 @@ class Query:
 
     @property
     def computed_by_spark(self) -> bool:
-        """Whether Spark computes columns before the stages read the rows: expressions, filters or the clock."""
-        return bool(self.computed.columns or self.filters.columns) or self.max_ahead is not None
+        """Whether Spark computes columns before the stages read the rows: expressions, filters or the clock.
+
+        A scan computes simple filters while it reads.
+        """
+        filters = self.filters.columns.keys() - self.filters.conditions.keys()
+        return bool(self.computed.columns or filters) or self.max_ahead is not None
 
     @property
     def types(self) -> dict[str, pa.DataType]:

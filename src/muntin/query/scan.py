@@ -6,12 +6,24 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import fs
+
 from muntin.files.file_set import FileSet
+from muntin.files.file_stream import Limits
 from muntin.type_names import spark_name
 from muntin.written import call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a scan needs beyond its files to be a stream."""
+
+    limits: Limits
+    log_filesystem: fs.FileSystem
+    log_folder: str
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -21,12 +33,15 @@ class Scan:
     spark: Any
     """The session."""
     files: FileSet
+    stream: Stream | None = None
+    """None for a table."""
 
     def __repr__(self) -> str:
         paths = self.files.given
         columns = ", ".join(f"{field.name} {spark_name(field.type)}" for field in self.files.schema)
         given = paths[0] if len(paths) == 1 else list(paths)
-        return f"{call('scan', given, format=self.files.format.name)}: {columns}"
+        streaming = {} if self.stream is None else {"streaming": True}
+        return f"{call('scan', given, format=self.files.format.name, **streaming)}: {columns}"
 
     def to_df(self) -> DataFrame:
         """Return the rows of the files as a plain DataFrame, with all columns."""

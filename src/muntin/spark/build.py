@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from muntin.engine.features import Collect, Spread
 from muntin.engine.map_stage import AHEAD
 from muntin.engine.plan import Plan
+from muntin.files.reading import Wanted
 from muntin.query import Query
 from muntin.spark import local_files, session
 from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
-from muntin.spark.pane_stage import PACKED, packed_panes
+from muntin.spark.pane_stage import PACKED, packed_panes, skipped_files
 from muntin.spark.roles import result_type
-from muntin.spark.scan import through
+from muntin.spark.scan_source import through
 from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
@@ -134,7 +135,8 @@ def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> Da
         return map_in_arrow(_input(query, plan, frame), stage, PACKED)
     if query.computed_by_spark:
         return map_in_arrow(_input(query, plan, scan.to_df()), stage, PACKED)
-    return through(scan, _names(query, plan, frame), stage, PACKED)
+    report = partial(skipped_files, plan.shards[0])
+    return through(scan, Wanted(_names(query, plan, frame), query.filters.conditions), stage, PACKED, report)
 
 
 def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:

@@ -112,6 +112,7 @@ class Progress:
             ("invalid_rows", "invalid"),
             ("outside_rows", "outside"),
             ("shed_rows", "shed"),
+            ("skipped_files", "files skipped"),
         )
         parts = [
             f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "
@@ -243,7 +244,9 @@ def progress(query: Any, name: str | None = None) -> Progress:
             metrics[f"batch_{metric.name}"], value = value, int(values.get(f"total_{metric.name}") or 0)
         metrics[metric.name] = value
     seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-    rate = report.numInputRows / seconds if seconds else 0.0  # the item is None in a Connect session
+    # Of a scan, Spark sees packed panes alone. The item is None in a Connect session.
+    input_rows = max(int(report.numInputRows), int(values.get("rows") or 0))
+    rate = input_rows / seconds if seconds else 0.0
     warning = late_warning(reports)
     if warning is not None:
         warnings.warn(warning, MuntinWarning, stacklevel=2)

@@ -26,6 +26,7 @@ PACKED = T.StructType(
         T.StructField("notes", T.BinaryType()),
         T.StructField("ahead_rows", T.LongType()),
         T.StructField("ahead", T.BinaryType()),
+        T.StructField("skipped_files", T.LongType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -43,6 +44,7 @@ _ARROW = pa.schema(
         ("notes", pa.binary()),
         ("ahead_rows", pa.int64()),
         ("ahead", pa.binary()),
+        ("skipped_files", pa.int64()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
@@ -54,6 +56,11 @@ def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]],
         yield from map(_row, PaneStage(plan, this_task(plan, query)).run(batches))
 
     return run
+
+
+def skipped_files(shard: int, count: int) -> pa.RecordBatch:
+    """What a task reports of files that it could not read."""
+    return _row(PackedPanes(shard, 0, 0, 0, None, None, skipped_files=count))
 
 
 def this_task(plan: Plan, query: str) -> Task:

@@ -49,7 +49,8 @@ class Source:
     def of(cls, data: Any, argument: str = "data") -> Source:
         if isinstance(data, Scan):
             columns = schema_to_spark(data.files.schema)
-            return dataclasses.replace(cls.of(data.spark.createDataFrame([], columns), argument), scan=data)
+            source = cls.of(data.spark.createDataFrame([], columns), argument)
+            return dataclasses.replace(source, scan=data, streaming=data.stream is not None)
         if not isinstance(data, DataFrame):
             raise MuntinError(
                 f"{argument} must be a Spark DataFrame, streaming or not, or a muntin.scan, got {type(data).__name__}; "
