@@ -47,6 +47,13 @@ def test_an_unknown_benchmark_gets_a_hint(bench: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "muntin: there is no benchmark 'slid'. Did you mean 'slide'?\n"
 
 
+def test_scan_is_another_benchmark(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("other", "slide", "slide_scan"):
+        (bench / f"{name}.py").write_text('"""Cost."""\n\ndef run(out, quick): ...\n')
+    assert cli.main(["bench", "other", "--scan"]) == 1
+    assert capsys.readouterr().err == "muntin: --scan is for slide, and 'other' reads no files; leave it out.\n"
+
+
 def test_an_installation_without_benchmarks(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench"]) == 0
     assert "no benchmarks" in capsys.readouterr().out

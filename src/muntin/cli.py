@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "demo":
             return _demo(options.out)
         if options.command == "bench":
-            return _bench(options.name, options.out, options.quick)
+            return _bench(options.name, options.out, options.quick, options.scan)
     except MuntinError as error:
         print(f"muntin: {error}", file=sys.stderr)
         return 1
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; without it, all are listed")
     bench.add_argument("--quick", action="store_true", help="a smaller run that only shows that it works")
+    bench.add_argument("--scan", action="store_true", help="for slide: a stream of files, read by muntin.scan")
     bench.add_argument("--out", type=Path, default=Path("bench-results"), help="folder for the results (bench-results)")
     return parser
 
@@ -65,7 +66,7 @@ def _demo(out: Path) -> int:
     return run(out)
 
 
-def _bench(name: str | None, out: Path, quick: bool) -> int:
+def _bench(name: str | None, out: Path, quick: bool, scan: bool) -> int:
     summaries = benchmarks()
     if name is None:
         print(_listing())
@@ -73,6 +74,9 @@ def _bench(name: str | None, out: Path, quick: bool) -> int:
     if name not in summaries:
         hint = suggest(name, summaries) if summaries else "This installation has none."
         raise MuntinError(f"there is no benchmark {name!r}. {hint}")
+    if scan and f"{name}_scan" not in summaries:
+        raise MuntinError(f"--scan is for slide, and {name!r} reads no files; leave it out.")
+    name = f"{name}_scan" if scan else name
     _check_able_to_run()
     out.mkdir(parents=True, exist_ok=True)
     return int(importlib.import_module(f"muntin.bench.{name}").run(out, quick))

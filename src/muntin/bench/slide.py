@@ -26,6 +26,7 @@ from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.slide_plot import draw
 from muntin.bench.steady import Load, Measured, stream, worker_peaks, write_batches, write_past
+from muntin.query.scan import Scan
 from muntin.spark.session import PARTITIONS, partitions
 
 KEYS = 1_000
@@ -144,7 +145,11 @@ class _Bench:
         folder = self._place / "warm-up"
         write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=2))
         frame = stream(self._spark, main)
-        for system in (_pass_through(frame), _ours(frame, 10).to_df(), _sparks(stream(self._plain, folder), 1)):
+        for system in (
+            _pass_through(frame),
+            our_query(frame, 10).to_df(),
+            sparks_query(stream(self._plain, folder), 1),
+        ):
             self._running.measure(system, warm_up=0)
 
     def _beside(self, main: Path) -> dict[int, list[Beside]]:
@@ -171,7 +176,7 @@ class _Bench:
                 os.link(file, folder / file.name)
         with self._running.step(f"Muntin, size/slide {ratio}"):
             # The batch of past rows does not count.
-            query = _ours(stream(self._spark, folder), ratio)
+            query = our_query(stream(self._spark, folder), ratio)
             return self._running.measure(query.to_df(), self._scale.warm_up + 1)
 
     def _sparks(self, ratio: int, load: Load) -> Measured:
@@ -180,7 +185,7 @@ class _Bench:
             write_batches(folder, load)
             # A batch of minutes needs no warm-up.
             warm_up = min(self._scale.warm_up, load.batches - 1)
-            return self._running.measure(_sparks(stream(self._plain, folder), ratio), warm_up)
+            return self._running.measure(sparks_query(stream(self._plain, folder), ratio), warm_up)
 
     def _compare(self, ratio: int) -> int:
         """The number of results that differ, over a table of one batch and the keys below COMPARED_KEYS."""
@@ -188,16 +193,16 @@ class _Bench:
         with self._running.step(f"comparing results, size/slide {ratio}"):
             write_batches(folder, Load(KEYS, PER_SECOND, seconds=10, batches=1), seed=ratio)
             table = self._spark.read.parquet(str(folder)).where(f"key < {COMPARED_KEYS}")
-            return _differences(_ours(table, ratio).to_df(), _sparks(table, ratio))
+            return count_differences(our_query(table, ratio).to_df(), sparks_query(table, ratio))
 
 
-def _ours(frame: DataFrame, ratio: int) -> muntin.Query:
+def our_query(frame: DataFrame | Scan, ratio: int) -> muntin.Query:
     window = W.sliding(f"{ratio} seconds", "1 second")
     query = muntin.over(frame, window, time="ts", watermark=DELAY, by="key")
     return query.agg(total=A.sum("value"), mean=A.mean("value"))
 
 
-def _sparks(frame: DataFrame, ratio: int) -> DataFrame:
+def sparks_query(frame: DataFrame, ratio: int) -> DataFrame:
     window = F.window("ts", f"{ratio} seconds", "1 second")
     cells = [F.sum("value").alias("total"), F.avg("value").alias("mean")]
     return frame.withWatermark("ts", DELAY).groupBy(window, "key").agg(*cells)
@@ -214,7 +219,7 @@ def _pass_through(frame: DataFrame) -> DataFrame:
     return frame.mapInArrow(function, "count long")
 
 
-def _differences(ours: DataFrame, sparks: DataFrame) -> int:
+def count_differences(ours: DataFrame, sparks: DataFrame) -> int:
     left = ours.select("window", "key", F.col("total").alias("a"), F.col("mean").alias("b"))
     both = left.join(sparks, ["window", "key"], "full_outer")
     missing = F.col("a").isNull() | F.col("total").isNull()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from muntin.arrays import Array
+from muntin.spark.metrics import OBSERVATION, as_dict
 
 SCHEMA = "ts timestamp, key int, value double"
 EPOCH = 1_700_000_000_000_000
@@ -132,14 +134,20 @@ def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str],
     query = writer.trigger(availableNow=True).start()
     while not query.awaitTermination(1):
         tick(f"batch {len(query.recentProgress)}")
-    reports = [report for report in query.recentProgress if report["numInputRows"] > 0][warm_up:]
+    reports = [report for report in query.recentProgress if _rows(report) > 0][warm_up:]
     shutil.rmtree(checkpoint, ignore_errors=True)
     return Measured(
-        rows=tuple(report["numInputRows"] for report in reports),
+        rows=tuple(map(_rows, reports)),
         seconds=tuple(report["durationMs"]["triggerExecution"] / 1000 for report in reports),
         query=query,
         latencies=tuple(report["durationMs"]["addBatch"] / 1000 for report in reports),
     )
+
+
+def _rows(report: Any) -> int:
+    """The input rows of a batch. Of a scan, Spark sees packed panes alone."""
+    observed = report["observedMetrics"].get(OBSERVATION)
+    return max(int(report["numInputRows"]), 0 if observed is None else int(as_dict(observed).get("rows") or 0))
 
 
 def worker_peaks() -> list[int]:
