@@ -34,12 +34,16 @@ def pack_samples(samples: ShardSamples) -> bytes:
 
 def unpack_samples(plan: Plan, sampling: SamplingPlan, sealed: bytes) -> ShardSamples:
     keys, *batches = read_batches(unseal(Kind.SAMPLES, sealed))
-    specs = [spec for _ in plan.operators for spec in sampling.specs]
+    specs = [sampling.specs[spec] for _ in plan.operators for spec, _ in sampling.sets]
+    # Until there were epochs, distinct values had one sample, too.
+    is_old = len(batches) < 2 * len(specs)
+    specs = [spec for _ in plan.operators for spec in sampling.specs] if is_old else specs
     sets = []
     for spec, tuples, cuts in zip(specs, batches[::2], batches[1::2], strict=True):
         key, position, priority = (np.asarray(tuples.column(i)) for i in range(3))
         schema = spec.schema(plan.layout.tuples)
         columns = pa.RecordBatch.from_arrays(tuples.columns[3:], schema=schema)
         sample_cuts = Cuts(*(np.asarray(cuts.column(i)) for i in range(3)))
-        sets.append(Samples(key, position, priority, columns, sample_cuts, distinct=spec.distinct is not None))
+        samples = Samples(key, position, priority, columns, sample_cuts, distinct=spec.distinct is not None)
+        sets += [samples.given_up()] * spec.turns if is_old and spec.distinct else [samples]
     return ShardSamples(keys, tuple(sets))

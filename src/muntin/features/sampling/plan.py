@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from muntin.engine.plan import Draft
 from muntin.errors import MuntinError
 from muntin.expressions import shown
 from muntin.features.sampling import error_metric
+from muntin.features.sampling.epochs import TURNS
 from muntin.features.sampling.error_metric import Metric
 from muntin.features.sampling.estimated import CustomEstimator, DistinctEstimator, Estimator
 from muntin.features.sampling.policy import Approximation
@@ -39,6 +41,11 @@ class SampleSpec:
     def schema(self, tuples: pa.Schema | None) -> pa.Schema:
         """The schema of a sampled tuple, given the schema of ingested tuples."""
         return pa.schema([] if tuples is None else [tuples.field(name) for name in self.columns])
+
+    @property
+    def turns(self) -> int:
+        """How many samples there are: of distinct values, windows that overlap may need two."""
+        return 1 if self.distinct is None else TURNS
 
     def empty(self, tuples: pa.Schema | None) -> Samples:
         return Samples.none(self.schema(tuples), distinct=self.distinct is not None)
@@ -79,6 +86,11 @@ class SamplingPlan:
                         f"error is {self.policy.error!r}, and the error of {name!r} is a share; give {name!r} a "
                         "metric, too, or an error between 0 and 1."
                     )
+
+    @cached_property
+    def sets(self) -> tuple[tuple[int, int], ...]:
+        """The samples of each operator: the number of the specification, and the turn."""
+        return tuple((number, turn) for number, spec in enumerate(self.specs) for turn in range(spec.turns))
 
     def spec_of(self, estimator: Estimator) -> int:
         return next(

@@ -22,8 +22,17 @@ def priorities(key_hash: UInt64Array, number: Int64Array, seed: int, epoch: int)
         return mix(stream + number.view(np.uint64) * _STEP)
 
 
-def value_priorities(value_hash: UInt64Array, seed: int) -> UInt64Array:
-    """The priorities of values. Equal values have equal priorities, so a bottom-k sample is one of distinct values."""
-    salt = mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _STEP)
+def value_priorities(value_hash: UInt64Array, key_hash: UInt64Array, salt: UInt64Array, seed: int) -> UInt64Array:
+    """The priorities of values, for each key and salt others.
+
+    Equal values have equal priorities, so a bottom-k sample is one of distinct values.
+    """
     with np.errstate(over="ignore"):
-        return mix(value_hash + salt)
+        stream = mix(key_hash * _STEP + mix(np.array([seed % (1 << 64)], dtype=np.uint64) + _STEP)) + salt
+        return mix(value_hash + mix(stream))
+
+
+def epoch_salt(epoch: Int64Array, turn: int) -> UInt64Array:
+    """The salt of each epoch in the samples of a turn."""
+    with np.errstate(over="ignore"):
+        return mix(epoch.view(np.uint64) * _STEP + np.uint64(turn))

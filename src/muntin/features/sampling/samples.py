@@ -243,6 +243,13 @@ class Samples:
         """Without these tuples. Their panes have more groups than the budget has tuples, so windows have no sample."""
         return self._without(~full, full, np.zeros(int(self.key.max(initial=-1)) + 1, dtype=np.int64))
 
+    def given_up(self) -> Samples:
+        """None of the tuples: windows that contain one are answered exactly."""
+        key = np.concatenate([self.key, self.cuts.key])
+        position = np.concatenate([self.position, self.cuts.position])
+        cuts = Cuts.none().plus(key, position, np.zeros(len(key), dtype=np.int64))
+        return self.take(np.zeros(len(self), dtype=bool)).with_cuts(cuts)
+
     def only(self, needed: BoolArray, cuts: BoolArray) -> Samples:
         """Only the tuples and the cuts that open windows may need."""
         samples = self if all_true(needed) else self.take(needed)

@@ -23,10 +23,11 @@ from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
 from muntin.engine.operators.session import SessionOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
+from muntin.features.sampling.epochs import Epochs
 from muntin.features.sampling.pause import Pause
 from muntin.features.sampling.plan import SamplingPlan
 from muntin.features.sampling.priority import priorities, value_priorities
-from muntin.features.sampling.samples import Cuts, Samples
+from muntin.features.sampling.samples import Cuts, Samples, WindowSamples
 from muntin.holistic.contents import WindowContents
 from muntin.holistic.function import HolisticFunction
 from muntin.panes import keys as key_codes
@@ -44,11 +45,11 @@ class ShardSamples:
 
     keys: pa.RecordBatch
     sets: tuple[Samples, ...]
-    """Operator by operator, and for each operator in the order of the query's sample specifications."""
+    """Operator by operator, and for each operator in the order of the plan's `sets`."""
 
     @classmethod
     def none(cls, plan: Plan, sampling: SamplingPlan) -> ShardSamples:
-        empty = [spec.empty(plan.layout.tuples) for _ in plan.operators for spec in sampling.specs]
+        empty = [sampling.specs[spec].empty(plan.layout.tuples) for _ in plan.operators for spec, _ in sampling.sets]
         return cls(_no_keys(plan), tuple(empty))
 
     @property
@@ -110,12 +111,40 @@ class SampleStore:
         self.known_groups = self._sampling.groups_of_shard[shard] if self._sampling.groups_of_shard else None
         self._samples = list(samples.with_keys_of(plan, table).sets)
 
-    def of(self, operator: WindowOperator, spec: int) -> Samples:
-        return self._samples[self._place(operator, spec)]
+    def limits(self, operator: WindowOperator, spec: int, key: Int64Array, begin: Int64Array) -> Int64Array:
+        """The largest sample of each window, by the tuples that were dropped."""
+        turn = self._turn_of(operator, spec, begin)
+        limits = [samples.cuts.limits(key, begin) for samples in self._of(operator, spec)]
+        return np.asarray(np.choose(turn, limits))
 
-    def _place(self, operator: WindowOperator, spec: int) -> int:
+    def drawn(
+        self,
+        operator: WindowOperator,
+        spec: int,
+        key: Int64Array,
+        begin: Int64Array,
+        end: Int64Array,
+        most: Int64Array,
+    ) -> list[WindowSamples]:
+        """The samples of windows, by turn: each window has tuples in one of them. `most` is within the limits."""
+        turn = self._turn_of(operator, spec, begin)
+        return [
+            samples.windows(key, begin, end, np.where(turn == number, most, 0))
+            for number, samples in enumerate(self._of(operator, spec))
+        ]
+
+    def _of(self, operator: WindowOperator, spec: int) -> list[Samples]:
+        first = self._place(operator, (spec, 0))
+        return self._samples[first : first + self._sampling.specs[spec].turns]
+
+    def _turn_of(self, operator: WindowOperator, spec: int, begin: Int64Array) -> Int64Array:
+        if self._sampling.specs[spec].distinct is None:
+            return np.zeros(len(begin), dtype=np.int64)
+        return Epochs.of(operator).turn_of(begin)
+
+    def _place(self, operator: WindowOperator, sample_set: tuple[int, int]) -> int:
         number = next(i for i, candidate in enumerate(self._plan.operators) if candidate is operator)
-        return number * len(self._sampling.specs) + spec
+        return number * len(self._sampling.sets) + self._sampling.sets.index(sample_set)
 
     def ingest(self, fresh: Tuples, finalized: Tuples, epoch: int, paused: bool = False) -> None:
         """Sample new tuples: `fresh` ones arrived in this batch, `finalized` ones now have their final order.
@@ -142,18 +171,20 @@ class SampleStore:
                 continue
             number_in_batch = positions_in_runs(run_starts(tuples.key), len(tuples))
             identity = position if operator.needs_order else number_in_batch
-            priority = priorities(
-                self._key_hashes[tuples.key], identity, self._sampling.policy.seed, 0 if operator.needs_order else epoch
-            )
-            for index, spec in enumerate(self._sampling.specs):
-                place = self._place(operator, index)
+            key_hash, seed = self._key_hashes[tuples.key], self._sampling.policy.seed
+            priority = priorities(key_hash, identity, seed, 0 if operator.needs_order else epoch)
+            epochs = Epochs.of(operator)
+            for index, turn in self._sampling.sets:
+                if turn >= epochs.turns:
+                    continue
+                place, spec = self._place(operator, (index, turn)), self._sampling.specs[index]
                 kept = self.sizes(operator, index)
                 if spec.distinct is None:
-                    new = Samples(
-                        tuples.key, position, priority, tuples.columns.select(list(spec.columns)), Cuts.none()
-                    )
+                    columns = tuples.columns.select(list(spec.columns))
+                    new = Samples(tuples.key, position, priority, columns, Cuts.none())
                 else:
-                    new = _distinct(tuples, position, spec.distinct.holistic, self._sampling.policy.seed)
+                    salt = epochs.salts(position, turn)
+                    new = _distinct(tuples, position, spec.distinct.holistic, key_hash, salt, seed)
                 samples = self._samples[place]
                 if self._has_panes(operator):
                     new, cuts = self._first_choice(operator, new, kept, samples.cuts)
@@ -165,8 +196,8 @@ class SampleStore:
 
     def _give_up(self, operator: WindowOperator, key: Int64Array, position: Int64Array) -> None:
         last = np.append(run_starts(key)[1:], len(key)) - 1
-        for index in range(len(self._sampling.specs)):
-            place = self._place(operator, index)
+        for sample_set in self._sampling.sets:
+            place = self._place(operator, sample_set)
             samples = self._samples[place]
             none_kept = np.zeros(len(last), dtype=np.int64)
             self._samples[place] = samples.with_cuts(samples.cuts.plus(key[last], position[last], none_kept))
@@ -209,8 +240,8 @@ class SampleStore:
         pruned = []
         for operator in self._plan.operators:
             before = now.watermark if isinstance(operator, TimeOperator) else NEVER_MORE
-            for index in range(len(self._sampling.specs)):
-                samples = self._samples[self._place(operator, index)]
+            for index, turn in self._sampling.sets:
+                samples = self._samples[self._place(operator, (index, turn))]
                 if operator.closes_at(now) != operator.closes_at(closed):
                     needed = self._needed(operator, table, samples.key, samples.position, now)
                     cuts = self._needed(operator, table, samples.cuts.key, samples.cuts.position, now)
@@ -362,12 +393,19 @@ def _among(key: Int64Array, pane: Int64Array, new_key: Int64Array, new_pane: Int
     return np.isin(key * span + (pane - first), new_key * span + (new_pane - first))
 
 
-def _distinct(tuples: Tuples, position: Int64Array, function: HolisticFunction, seed: int) -> Samples:
-    """The values as samples: equal values have the same priority."""
+def _distinct(
+    tuples: Tuples,
+    position: Int64Array,
+    function: HolisticFunction,
+    key_hash: UInt64Array,
+    salt: UInt64Array,
+    seed: int,
+) -> Samples:
+    """The values as samples: equal values of a key and an epoch have the same priority."""
     no_windows = np.zeros(0, dtype=np.int64)
     counts = WindowContents(tuples, no_windows, no_windows).mask(function.columns, function.where)
     rows = np.arange(len(tuples)) if counts is None else np.flatnonzero(counts)
     columns = [key_codes.normalised(tuples.columns.column(column).take(pa.array(rows))) for column in function.columns]
-    priority = value_priorities(key_codes.hashes(columns, len(rows)), seed)
+    priority = value_priorities(key_codes.hashes(columns, len(rows)), key_hash[rows], salt[rows], seed)
     no_columns = pa.RecordBatch.from_arrays([], names=[])
     return Samples(tuples.key[rows], position[rows], priority, no_columns, Cuts.none(), distinct=True)

@@ -206,8 +206,8 @@ class SampledAnswers:
                 most = congress(size, window, share)
             else:  # divided from the start; not enough if unexpected groups arrive
                 most = np.where(np.bincount(window)[window] <= expected, share // max(expected, 1), 0)
-        samples = [self._samples.of(operator, spec) for spec in range(len(self._sampling.specs))]
-        limits = [sample.cuts.limits(answers.key, begin) for sample in samples]
+        specs = range(len(self._sampling.specs))
+        limits = [self._samples.limits(operator, spec, answers.key, begin) for spec in specs]
         unsampled_until = self._samples.pause.blind
         is_sampled = np.ones(len(size), dtype=bool)
         if self._plan.needs_order:
@@ -259,10 +259,11 @@ class SampledAnswers:
         size = candidates.size
         sampled_windows: list[SampledWindows] = []
         for number, most in enumerate(candidates.most):
-            samples = self._samples.of(operator, number)
-            drawn_samples = samples.windows(candidates.answers.key, candidates.begin, candidates.end, most)
-            sampled_windows.append(_sampled_windows(drawn_samples, size, self._policy))
+            key, begin, end = candidates.answers.key, candidates.begin, candidates.end
+            drawn_samples = self._samples.drawn(operator, number, key, begin, end, most)
+            sampled_windows.append(_sampled_windows(drawn_samples, most, size, self._policy))
             self.counted.sample_bytes += sampled_windows[-1].contents.tuples.nbytes
+            self.counted.sample_bytes += sum(samples.tuples()[0].nbytes for samples in drawn_samples[1:])
         estimates, errors = {}, []
         for name, estimator in self._sampling.estimators.items():
             windows_of_spec = sampled_windows[self._sampling.spec_of(estimator)]
@@ -311,15 +312,19 @@ def _numbered(answers: Answers) -> Int64Array:
     return window
 
 
-def _sampled_windows(samples: WindowSamples, size: Int64Array, policy: Approximation) -> SampledWindows:
-    tuples, begin, end = samples.tuples()
+def _sampled_windows(
+    drawn: Sequence[WindowSamples], most: Int64Array, size: Int64Array, policy: Approximation
+) -> SampledWindows:
+    """The windows with the samples of all turns. Only distinct values, of which the tuples do not matter, have two."""
+    tuples, begin, end = drawn[0].tuples()
     contents = WindowContents(tuples, begin, end, one_per_key=True)
-    complete, largest = samples.sizes >= size, None
-    if samples.samples.distinct:
-        complete = samples.sizes < samples.most
-        share = (samples.largest_priority().astype(np.float64) + 1) / 2.0**64
-        largest = np.where(complete, 1.0, np.minimum(share, 1 - 1e-16))
-    return SampledWindows(contents, samples.sizes, size, complete, policy.confidence, policy.error, largest)
+    sampled = np.sum([samples.sizes for samples in drawn], axis=0)
+    complete, largest = sampled >= size, None
+    if drawn[0].samples.distinct:
+        complete = sampled < most
+        priority = np.max([samples.largest_priority() for samples in drawn], axis=0)
+        largest = np.where(complete, 1.0, np.minimum((priority.astype(np.float64) + 1) / 2.0**64, 1 - 1e-16))
+    return SampledWindows(contents, sampled, size, complete, policy.confidence, policy.error, largest)
 
 
 def _with_others(estimates: pa.Array, exact: pa.Array | None, good: BoolArray) -> pa.Array:
