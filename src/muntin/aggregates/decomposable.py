@@ -88,6 +88,12 @@ def variance_of_moments(column: str, where: str | None) -> Bound:
     return Bound((Moments(where, column),), pa.float64(), partial(_lower_variance, False, False))
 
 
+def extreme_of(column: str, kind: pa.DataType, where: str | None, greatest: bool = False) -> Bound:
+    """The least or the greatest value of a column."""
+    place = _place(column, kind, inverted=greatest)
+    return Bound((Least(where, (place,)),), kind, partial(_lower_least, kind, place))
+
+
 def counted(column: str, where: str | None) -> Bound:
     """The number of values of a column that count."""
     return Bound((Count(where, column),), pa.int64(), _lower_count)
@@ -149,6 +155,8 @@ def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array
 class VarianceAggregate(OfColumn):
     sample: bool
     root: bool
+    kind: pa.DataType | None = None
+    """The type of the column, once it is bound."""
 
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
@@ -166,7 +174,8 @@ class VarianceAggregate(OfColumn):
                 "cast it first."
             )
         lower = partial(_lower_variance, self.sample, self.root)
-        return Bound((Moments(where, self.column),), pa.float64(), lower, aggregate=self.as_bound, where=where)
+        aggregate = replace(self, where=None, kind=kind)
+        return Bound((Moments(where, self.column),), pa.float64(), lower, aggregate=aggregate, where=where)
 
 
 def _lower_variance(sample: bool, root: bool, states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

@@ -3,3 +3,5 @@
 from __future__ import annotations
 
 COUNT, VARIANCE, MEAN = "count", "variance", "mean"
+LOW, HIGH = "low", "high"
+"""The least and the greatest of them."""

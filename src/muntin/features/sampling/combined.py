@@ -14,9 +14,9 @@ from muntin.errors import MuntinError
 Norm = Literal["l1", "l2", "max"]
 Combination: TypeAlias = Norm | Callable[[Float64Array, Int64Array], float]
 NORMS: dict[str, str] = {
-    "l1": "the mean of the groups' errors,",
+    "l1": "the mean of the groups' errors",
     "l2": "their root mean square,",
-    "max": "the largest, or your function of the errors and the sizes of a window's groups,",
+    "max": "the largest, or your function of the errors and the sizes of a window's groups",
 }
 
 

@@ -334,7 +334,7 @@ class MeanEstimator(Estimator):
         with np.errstate(divide="ignore", invalid="ignore"):
             first = (deviate / policy.error) ** 2 * statistics[VARIANCE] / statistics[MEAN] ** 2
             share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
-            return _finite(1.2 * first / (1 + first / np.maximum(statistics[COUNT], 1)) / share, size)
+            return finite(1.2 * first / (1 + first / np.maximum(statistics[COUNT], 1)) / share, size)
 
 
 @dataclass(frozen=True)
@@ -362,10 +362,11 @@ class CountEstimator(Estimator):
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
         deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
         share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
-        return _finite(1.2 * (deviate / policy.error) ** 2 * (1 - share) / share, size)
+        return finite(1.2 * (deviate / policy.error) ** 2 * (1 - share) / share, size)
 
 
-def _finite(needed: Float64Array, size: Float64Array) -> Int64Array:
+def finite(needed: Float64Array, size: Float64Array) -> Int64Array:
+    """A whole number of tuples, at most the window's."""
     return np.asarray(np.ceil(np.minimum(np.where(np.isnan(needed), size, needed), size))).astype(np.int64)
 
 

@@ -16,7 +16,9 @@ from muntin.aggregates.decomposable import (
     CountAggregate,
     MeanAggregate,
     SumAggregate,
+    VarianceAggregate,
     counted,
+    extreme_of,
     mean_of_moments,
     variance_of_moments,
 )
@@ -30,9 +32,10 @@ from muntin.features.sampling.estimated import (
     MeanEstimator,
     QuantileEstimator,
 )
+from muntin.features.sampling.spread import SpreadEstimator
 from muntin.holistic.function import HolisticFunction
 from muntin.partials.values import is_integer
-from muntin.statistics.running import COUNT, MEAN, VARIANCE
+from muntin.statistics.running import COUNT, HIGH, LOW, MEAN, VARIANCE
 
 
 @singledispatch
@@ -58,6 +61,14 @@ def _(aggregate: SumAggregate, bound: Bound) -> Estimator:
 def _(aggregate: MeanAggregate, bound: Bound) -> Estimator:
     moments = _moments(aggregate.column, bound.where)
     return MeanEstimator(moments, aggregate.column, bound.where, total=False, integer=False)
+
+
+@estimator_of.register
+def _(aggregate: VarianceAggregate, bound: Bound) -> Estimator:
+    column, where, kind = aggregate.column, bound.where, aggregate.kind
+    assert kind is not None, "the aggregate is bound"
+    extremes = ((LOW, extreme_of(column, kind, where)), (HIGH, extreme_of(column, kind, where, greatest=True)))
+    return SpreadEstimator((*_moments(column, where), *extremes), column, where, aggregate.sample, aggregate.root)
 
 
 @estimator_of.register
