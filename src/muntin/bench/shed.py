@@ -1,4 +1,4 @@
-"""Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 7–10).
+"""Load shedding, concept-driven and uniform: latency and error by rate, and under overload (CoD, figures 2, 8–10).
 
 The latency of a window is the time from the watermark to its answers. It is measured without an engine, which shows the
 cost of the methods alone, and on Spark, as Katsipoulakis et al. (2018), *CoD*, measure it on their engine. In addition,
@@ -166,7 +166,7 @@ class _Bench:
         return records
 
     def _means(self) -> list[Record]:
-        """Figures 7 to 10."""
+        """Figures 8 to 10."""
         records = []
         for make, goals in [*self._grouped(), *self._scalar()]:
             data = make()
@@ -178,7 +178,7 @@ class _Bench:
         return [*records, records_of.of_all_means(self._picture.means)]
 
     def _fits(self) -> list[Record]:
-        """Figures 7 and 8, with an expensive function per window."""
+        """Figure 8, with an expensive function per window."""
         records, count = [], self._scale.fitted
         for data in (data_sets.packets("DEC", count), data_sets.tasks(count)):
             with self._running.step(f"{data.title}: fits"):

@@ -1,4 +1,4 @@
-"""The chart of the shed benchmark: CoD's figures 2 and 7 to 10, and a stream under overload."""
+"""The chart of the shed benchmark: CoD's figures 2 and 8 to 10, and a stream under overload."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Picture:
 def draw(picture: Picture, path: Path) -> None:
     figure, axes = plt.subplots(4, 2, figsize=(13, 16), layout="constrained")
     _drift(axes[0][0], picture.drifts)
-    _latencies(axes[0][1], picture.means, f"window latency at {AT:.0%}, ms: means (fig. 7 and 8)")
-    _latencies(axes[1][0], picture.fits, f"window latency at {AT:.0%}, ms: a fit over the window (fig. 7 and 8)")
+    _latencies(axes[0][1], picture.means, f"window latency at {AT:.0%}, ms: means (fig. 8)")
+    _latencies(axes[1][0], picture.fits, f"window latency at {AT:.0%}, ms: a fit over the window (fig. 8)")
     _errors(axes[1][1], picture.means)
     _by_share(axes[2][0], picture.means)
     _durations(axes[2][1], picture)

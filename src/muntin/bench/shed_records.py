@@ -36,7 +36,7 @@ class Goals:
 
 
 def of_means(compared: Compared, goals: Goals) -> list[Record]:
-    """Figures 7 to 10 for one data set."""
+    """Figures 8 to 10 for one data set."""
     records = []
     for rate in compared.rates:
         records += [_error(compared, rate, goals), _latency(compared, rate)]
