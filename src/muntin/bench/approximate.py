@@ -1,4 +1,4 @@
-"""Answers from samples against exact ones: window time, memory and error by budget (SPEAr, figures 6–12, table 2).
+"""Answers from samples against exact ones: window time, memory and error by budget (SPEAr, figures 8–12, table 2).
 
 The time of a window is from its close to its answer, measured without an engine. In addition, an exact and an
 approximate sliding median run as streams on Spark.

@@ -1,4 +1,4 @@
-"""The chart of the approximate benchmark: time, memory and error of samples, after SPEAr's figures 6 to 12."""
+"""The chart of the approximate benchmark: time, memory and error of samples, after SPEAr's figures 8 to 12."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _memory(axes: Any, pairs: Sequence[Pair]) -> None:
     _bars(axes, [pair.name for pair in pairs], [pair.bytes_exact / 1e3 for pair in pairs], -0.2, EXACT, "tuples")
     _bars(axes, [pair.name for pair in pairs], [pair.bytes_sampled / 1e3 for pair in pairs], 0.2, SAMPLED, "samples")
     _logarithmic(axes)
-    axes.set_title("memory of a worker, kB (fig. 7)", loc="left", fontsize=9)
+    axes.set_title("memory of one worker, kB", loc="left", fontsize=9)
 
 
 def _bars(axes: Any, names: Sequence[str], heights: Sequence[float], shift: float, ink: str, label: str) -> None:
