@@ -1,486 +1,114 @@
-"""Linear Road under tunable compression: throughput, latency, memory, compressions by D (Gulisano 2024, figures 1–4).
+"""The stops of Linear Road under tunable compression: paced rates × D with 99 % intervals (Gulisano 2024, figures 1–4).
 
-Windows of three hours advance by a minute, per vehicle, and are full before the first measured batch. In addition, a
-memory limit through a burst, and the exact sliding median against Spark's `percentile`.
+Windows of three hours advance by a minute, per vehicle, and are full before the first measured one. It runs without
+Spark, in this process; `compress_medians` and `compress_memory` run on Spark.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from statistics import fmean, median
-from types import SimpleNamespace
+from statistics import fmean
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from rich.console import Console
+from rich.progress import track
 
-import muntin
-from muntin import aggregates as A
-from muntin import windows as W
-from muntin.bench import linear_road as lr
-from muntin.bench.compress_plot import Point, draw
-from muntin.bench.report import Record
-from muntin.bench.running import Draw, Running, run_benchmark
-from muntin.bench.steady import (
-    FILES_PER_BATCH,
-    Load,
-    Measured,
-    measure,
-    stream,
-    worker_memory,
-    write_batches,
-)
-from muntin.spark.metrics import Progress
+from muntin.bench.compress_grid import WARM_UP, Cell, filled, half_width, minutes_of, paced
+from muntin.bench.compress_plot import draw
+from muntin.bench.compress_runs import DELAYS
+from muntin.bench.report import Record, show, write
+from muntin.durations import microseconds
 
-DELAYS: Mapping[str, str | None] = {
-    "∞": None,
-    "20 min": "20 minutes",
-    "10 min": "10 minutes",
-    "1 min": "1 minute",
-    "15 s": "15 seconds",
-    "0": "0 seconds",
-}
-"""The values of D in Gulisano (2024)."""
-THROUGHPUT = {"1 min": 0.95, "0": 0.75}
-"""Targets by D: the share of the throughput without compression."""
-SMALLER = {"1 min": 3.0, "0": 4.0}
-"""Targets by D: the uncompressed state divided by the compressed one."""
-PAST = lr.SPAN + 600
-"""Seconds of event time in the first batch. Its windows close with the second batch; neither counts."""
-WARM_UP = 2
-LIMIT = 1.25
-"""The memory limit, relative to the uncompressed state at the normal rate."""
-BURST = 4
-HELD_WITHIN = 1.1
-MEDIAN_SIZE = 60
-MEDIAN_TARGET = 20.0
-COMPARED_KEYS = 50
-
-
-def _median_speed(frame: DataFrame) -> muntin.Query:
-    query = muntin.over(frame, W.sliding(lr.SIZE, lr.ADVANCE), time="time", watermark=lr.WATERMARK, by="vehicle")
-    return query.agg(speed=A.median("speed"))
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A query over Linear Road at one rate."""
-
-    title: str
-    joins: float
-    """Vehicles that join per second. Each makes 37 reports, and is in windows for three hours and its trip."""
-    query: Callable[[DataFrame], muntin.Query]
-    delays: tuple[str, ...]
-    """The values of D besides ∞."""
-    aimed: bool = False
-    """Whether the targets apply: to the largest workload of each kind."""
-
-    @property
-    def folder(self) -> str:
-        return f"road-{self.joins}"
+NEVER = "∞"
+THROUGHPUT = {"1 min": 0.85}
+"""Targets by D at the highest rate: the share of the throughput without compression. The paper has about 0.85."""
+SMALLER = {"1 min": 3.0}
+"""Targets by D: the uncompressed state divided by the compressed one. The paper has 3."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    workloads: tuple[Workload, ...]
-    seconds: int
-    """Seconds of event time per batch."""
-    batches: int
-    """Measured batches."""
-    burst_joins: float
-    medians: Load
-    """The input of the sliding median. The first batch does not count: it fills the windows if it is as long as they.
-
-    With batches of 300,000 rows (five per second and key), Spark runs out of its 1 GB heap.
-    """
+    joins: float
+    """Vehicles that join per second of event time. Each makes 37 reports, and is in windows for three hours."""
+    minutes: int
+    """Counted minutes of event time per run, each of which closes windows."""
+    rates: tuple[int, ...]
+    """Reports per second of the clock. The last one is more than the machine can process."""
+    delays: tuple[str, ...]
+    repetitions: int
 
 
-ALL = tuple(name for name, delay in DELAYS.items() if delay is not None)
-FULL = Scale(
-    workloads=(
-        Workload("median speed, 90 reports/s", 2.5, _median_speed, ("1 min", "0")),
-        Workload("median speed, 370 reports/s", 10.0, _median_speed, ALL, aimed=True),
-        Workload("stops by .apply, 18 reports/s", 0.5, lr.stops_of_windows, ("1 min", "0"), aimed=True),
-    ),
-    seconds=600,
-    batches=4,
-    burst_joins=2.5,
-    medians=Load(keys=1_000, per_second=1, seconds=2 * MEDIAN_SIZE, batches=2),
-)
-QUICK = Scale(
-    workloads=(
-        Workload("median speed, 40 reports/s", 1.0, _median_speed, ("1 min", "0")),
-        Workload("stops by .apply, 1 report/s", 0.02, lr.stops_of_windows, ("1 min",)),
-    ),
-    seconds=600,
-    batches=2,
-    burst_joins=0.5,
-    medians=Load(keys=1_000, per_second=1, seconds=10, batches=2),
-)
+FULL = Scale(0.2, 10, (1_000, 2_000, 3_000, 6_000), tuple(DELAYS), 5)
+QUICK = Scale(0.02, 3, (1_000, 20_000), (NEVER, "1 min", "0"), 2)
+
+Grid = dict[tuple[str, int], Cell]
+"""By D and rate."""
 
 
 def run(out: Path, quick: bool = False) -> int:
     """Measure, compare, show and write; 0 if every target is met."""
-    scale = QUICK if quick else FULL
-    return run_benchmark("compress", "Tunable compression", out, lambda running: _Bench(running, scale).run())
+    scale, console = QUICK if quick else FULL, Console()
+    grid = _grid(scale, console)
+    records = [_of_cell(grid, delay, rate, scale) for delay in scale.delays if delay != NEVER for rate in scale.rates]
+    records += [_of_state(grid, delay, scale) for delay in scale.delays if delay != NEVER]
+    if quick:  # so few reports say nothing of the targets
+        records = [replace(record, target=None) for record in records]
+    show(records, "Tunable compression", console)
+    write(records, out / "compress.json")
+    draw(grid, out / "compress.png")
+    return 0 if all(record.meets is not False for record in records) else 1
 
 
-@dataclass(frozen=True)
-class Run:
-    """A query over a workload in steady state."""
-
-    measured: Measured
-    batches: tuple[Progress, ...]
-    """The progress after each of these batches."""
-    memory: int
-    """Peak resident memory of all Python workers together, in bytes."""
-
-    @property
-    def last(self) -> Progress:
-        return self.batches[-1]
-
-    @property
-    def chunk_bytes(self) -> int:
-        return self.last.uncompressed_bytes + self.last.compressed_bytes
-
-    @property
-    def latency(self) -> float:
-        return median(self.measured.seconds)
-
-    def rate_beside(self, *others: Run) -> float:
-        """The rate relative to the mean of `others`, by the fastest and so least disturbed batch of each."""
-        return self.measured.fastest / fmean(other.measured.fastest for other in others)
+def _grid(scale: Scale, console: Console) -> Grid:
+    """All cells in turn, repetition by repetition, so that other load on the machine affects all of them."""
+    past, minutes = minutes_of(scale.joins, WARM_UP + scale.minutes)
+    full = filled(past)
+    grid: Grid = {}
+    turns = list(product(range(scale.repetitions), scale.delays, scale.rates))
+    for _, delay, rate in track(turns, "stops", console=console):
+        ran = paced(full, _after(delay), len(past), minutes, rate)
+        grid.setdefault((delay, rate), Cell()).runs.append(ran)
+    full.forget()
+    return grid
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A run with some D, and the runs without compression before and after it."""
-
-    run: Run
-    before: Run
-    after: Run
-
-    @property
-    def throughput(self) -> float:
-        return self.run.rate_beside(self.before, self.after)
-
-    @property
-    def baseline(self) -> float:
-        return fmean([self.before.measured.fastest, self.after.measured.fastest])
-
-    @property
-    def smaller(self) -> float:
-        return self.after.chunk_bytes / self.run.chunk_bytes
-
-    @property
-    def latency(self) -> float:
-        return self.run.latency / fmean([self.before.latency, self.after.latency])
-
-    @property
-    def memory(self) -> float:
-        return self.run.memory / fmean([self.before.memory, self.after.memory])
+def _after(delay: str) -> int | None:
+    written = DELAYS[delay]
+    return None if written is None else microseconds(written, "after")
 
 
-class _Bench:
-    def __init__(self, running: Running, scale: Scale) -> None:
-        self._running = running
-        self._spark = running.spark
-        self._place = running.place
-        self._scale = scale
-        runs = sum(2 * len(workload.delays) + 2 for workload in scale.workloads)
-        running.steps(1 + runs + 1 + 1 + 3)
-
-    def run(self) -> tuple[list[Record], Draw]:
-        with self._running.step("warming up"):
-            _write_road(self._place / "warm-up", _steady(0.02, PAST + 600), [PAST, 600])
-            self._measured(_median_speed(self._road("warm-up")), warm_up=0)
-        records: list[Record] = []
-        points: dict[str, list[Point]] = {}
-        for workload in self._scale.workloads:
-            beside = self._by_delay(workload)
-            points[workload.title] = [_point("∞", next(iter(beside.values())).before, None)] + [
-                _point(name, comparison.run, comparison) for name, comparison in beside.items()
-            ]
-            for name, comparison in beside.items():
-                records += _records(workload, name, comparison)
-            if workload.query is lr.stops_of_windows:
-                records += self._panes(workload, list(beside.values())[-1].after)
-        records.append(self._burst())
-        records += self._sliding_median()
-        return records, partial(draw, points)
-
-    def _road(self, folder: str) -> DataFrame:
-        reader = self._spark.readStream.schema(lr.SCHEMA).option("maxFilesPerTrigger", FILES_PER_BATCH)
-        return reader.parquet(str(self._place / folder))
-
-    def _by_delay(self, workload: Workload) -> dict[str, Beside]:
-        """Run every D between two runs without compression, so that neither has the quieter machine."""
-        scale = self._scale
-        with self._running.step(f"{workload.title}: making data"):
-            lengths = [PAST] + [scale.seconds] * (scale.batches + WARM_UP - 1)
-            _write_road(self._place / workload.folder, _steady(workload.joins, sum(lengths)), lengths)
-        plain, runs = [self._with_delay(workload, "∞")], {}
-        for name in workload.delays:
-            runs[name] = self._with_delay(workload, name)
-            plain.append(self._with_delay(workload, "∞"))
-        return {
-            name: Beside(run, plain[position], plain[position + 1]) for position, (name, run) in enumerate(runs.items())
-        }
-
-    def _with_delay(self, workload: Workload, name: str) -> Run:
-        with self._running.step(f"{workload.title}, D = {name}"):
-            query = workload.query(self._road(workload.folder)).compress(after=DELAYS[name])
-            return self._measured(query)
-
-    def _measured(self, query: muntin.Query, warm_up: int = WARM_UP) -> Run:
-        _end_idle_workers()  # so that memory of earlier runs does not count
-        samples = []
-
-        def look(batch: str) -> None:
-            if int(batch.split()[-1]) >= warm_up:
-                samples.append(sum(worker_memory()))
-
-        measured = measure(query.to_df(), self._place / "scratch", warm_up, look)
-        samples.append(sum(worker_memory()))
-        return Run(measured, _batches(measured, warm_up), max(samples))
-
-    def _panes(self, workload: Workload, tuples: Run) -> list[Record]:
-        """The query of Gulisano (2024) from partial results, against the window function."""
-        with self._running.step("stops by A.custom"):
-            panes = self._measured(lr.stops_by_panes(self._road(workload.folder)))
-        rate, base = panes.measured.rows_per_s, tuples.measured.rows_per_s
-        return [
-            Record(
-                name="stops: A.custom against .apply",
-                rows_per_s=rate,
-                baseline=base,
-                ratio=rate / base,
-                target=None,
-                baseline_name=".apply",
-                note=f"{panes.last.batch_results:,} results of a batch; {tuples.last.batch_results:,} by .apply, "
-                f"{tuples.last.batch_results / tuples.last.batch_seconds:,.0f} a second with all that a batch costs",
-            ),
-            Record(
-                name="stops: state of A.custom against .apply, bytes",
-                rows_per_s=None,
-                baseline=tuples.last.state_bytes,
-                ratio=panes.last.state_bytes / tuples.last.state_bytes,
-                target=None,
-                better="lower",
-                baseline_name="bytes by .apply",
-                note=f"{panes.last.state_bytes:,} bytes: no tuples, but a state of each that is lifted",
-            ),
-        ]
-
-    def _burst(self) -> Record:
-        """A memory limit above the state at the normal rate, and a burst that exceeds it."""
-        seconds, joins = self._scale.seconds, self._scale.burst_joins
-        normal, burst, after = [PAST, seconds], [seconds] * 4, [seconds]
-        lengths = normal + burst + after
-        road = lr.Road(xways=BURST, joins=(joins, joins), seconds=sum(lengths), seed=11)
-        with self._running.step("memory limit through a burst"):
-            begin = lr.EPOCH + sum(normal) * lr.SECOND
-            end = begin + sum(burst) * lr.SECOND
-            _write_road(self._place / "burst", road, lengths, lambda table: _only_in_burst(table, begin, end))
-            plain = self._measured(_median_speed(self._road("burst")), warm_up=1)
-            normal_bytes = plain.batches[0].uncompressed_bytes
-            limit = int(LIMIT * normal_bytes)
-            limited = self._measured(_median_speed(self._road("burst")).compress(memory=limit), warm_up=1)
-        peak = max(batch.resident_bytes for batch in limited.batches)
-        peak_without_limit = max(batch.uncompressed_bytes for batch in plain.batches)
-        by_batch = ", ".join(f"{batch.resident_bytes / limit:.2f}" for batch in limited.batches)
-        return Record(
-            name=f"memory limit through a burst of {BURST}× the rate: bytes in memory",
-            rows_per_s=None,
-            baseline=limit,
-            ratio=peak / limit,
-            target=HELD_WITHIN,
-            better="lower",
-            baseline_name="bytes at most",
-            note=f"by batch {by_batch}; {peak_without_limit:,} bytes without a limit; "
-            f"{limited.last.compressions:,} compressions, {limited.rate_beside(plain):.2f} of the throughput",
-        )
-
-    def _sliding_median(self) -> list[Record]:
-        load, folder = self._scale.medians, self._place / "median"
-        write_batches(folder, load)
-        # Both get the same batches, since both are faster with larger ones.
-        with self._running.step("sliding median"):
-            ours = self._running.measure(_ours(stream(self._spark, folder)).to_df(), warm_up=1)
-        with self._running.step("sliding median, Spark's percentile"):
-            # With Muntin's settings, since Spark's default state store runs out of memory here.
-            sparks = self._running.measure(_sparks(stream(self._spark, folder)), warm_up=1)
-        with self._running.step("comparing medians"):
-            write_batches(self._place / "compare", Load(load.keys, load.per_second, seconds=10, batches=1), seed=3)
-            table = self._spark.read.parquet(str(self._place / "compare")).where(f"key < {COMPARED_KEYS}")
-            differing = _differences(_ours(table).to_df(), _sparks(table))
-        return [
-            Record(
-                name=f"sliding median, size/slide {MEDIAN_SIZE}: Muntin against Spark's percentile",
-                rows_per_s=ours.rows_per_s,
-                baseline=sparks.rows_per_s,
-                ratio=ours.rows_per_s / sparks.rows_per_s,
-                target=MEDIAN_TARGET,
-                baseline_name="Spark",
-                note=f"{load.keys:,} keys of {load.per_second} rows a second; both in batches of {load.rows:,} rows "
-                "and with state in RocksDB",
-            ),
-            Record(
-                name="sliding median: results that differ from Spark's",
-                rows_per_s=None,
-                baseline=None,
-                ratio=float(differing),
-                target=0.0,
-                better="lower",
-            ),
-        ]
-
-
-def _steady(joins: float, seconds: int) -> lr.Road:
-    return lr.Road(seconds=seconds, joins=(joins, joins))
-
-
-def _write_road(
-    folder: Path, road: lr.Road, lengths: Sequence[int], select: Callable[[pa.Table], pa.Table] = lambda table: table
-) -> None:
-    """Write a few files per batch. `lengths` are the seconds of the batches."""
-    folder.mkdir(parents=True)
-    tables = lr.reports(road, stretch=60)
-    for batch, length in enumerate(lengths):
-        table = select(pa.concat_tables([next(tables) for _ in range(length // 60)]))
-        share = -(-len(table) // FILES_PER_BATCH)
-        for part in range(FILES_PER_BATCH):
-            path = folder / f"{batch:04d}-{part}.parquet"
-            pq.write_table(table.slice(part * share, share), path, compression="lz4")
-            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))  # Spark takes the oldest files first
-
-
-def _only_in_burst(table: pa.Table, begin: int, end: int) -> pa.Table:
-    """The reports of the first expressway, and in the burst those of all."""
-    time = table["time"].cast(pa.int64())
-    burst = pc.and_(pc.greater_equal(time, begin), pc.less(time, end))
-    return table.filter(pc.or_(burst, pc.equal(table["xway"], 0)))
-
-
-def _batches(measured: Measured, warm_up: int) -> tuple[Progress, ...]:
-    reports = [report for report in measured.query.recentProgress if report["numInputRows"] > 0][warm_up:]
-    return tuple(muntin.progress(SimpleNamespace(recentProgress=[report])) for report in reports)
-
-
-def _end_idle_workers() -> None:
-    """End the idle Python workers of this session. Spark starts new ones when it needs them."""
-    daemons = {pid for pid in _children() if b"pyspark.daemon" in _read(pid, "cmdline")}
-    for pid in daemons:
-        if _parent(pid) in daemons:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-
-
-def _children() -> set[int]:
-    """The pids of all descendants of this process."""
-    parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-    descendants, count = {os.getpid()}, 0
-    while len(descendants) > count:
-        count = len(descendants)
-        descendants |= {pid for pid, parent in parents.items() if parent in descendants}
-    return descendants - {os.getpid()}
-
-
-def _parent(pid: int) -> int:
-    status = _read(pid, "stat")
-    return int(status.rpartition(b")")[2].split()[1]) if status else 0
-
-
-def _read(pid: int, name: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    except OSError:
-        return b""  # the process has ended
-
-
-def _point(name: str, run: Run, beside: Beside | None) -> Point:
-    return Point(
-        delay=name,
-        throughput=1.0 if beside is None else beside.throughput,
-        rows_per_s=run.measured.rows_per_s,
-        latency=run.latency,
-        latency_beside=1.0 if beside is None else beside.latency,
-        state=run.chunk_bytes,
-        memory=run.memory,
-        compressions=run.last.compressions,
-        decompressions=run.last.decompressions,
-        share=run.last.compressed_share,
+def _of_cell(grid: Grid, delay: str, rate: int, scale: Scale) -> Record:
+    cell, plain = grid[delay, rate], grid[NEVER, rate]
+    ratios = cell.beside(plain, "throughput")
+    return Record(
+        name=f"stops at {rate:,} reports/s, D = {delay}: throughput against D = ∞",
+        rows_per_s=cell.mean("throughput"),
+        baseline=plain.mean("throughput"),
+        ratio=fmean(ratios),
+        target=THROUGHPUT.get(delay) if rate == scale.rates[-1] else None,
+        baseline_name="at ∞",
+        note=f"ratio ± {half_width(ratios):.2f}; {_interval(cell, 'throughput', 1, 0)} and "
+        f"{_interval(plain, 'throughput', 1, 0)} reports/s; latency {_interval(cell, 'latency', 1e3, 0)} and "
+        f"{_interval(plain, 'latency', 1e3, 0)} ms; 99 % intervals of {len(cell.runs)} repetitions",
     )
 
 
-def _records(workload: Workload, name: str, beside: Beside) -> list[Record]:
-    run, plain, last = beside.run, beside.after, beside.run.last
-    title = f"{workload.title}, D = {name}"
-    return [
-        Record(
-            name=f"{title}: throughput against D = ∞",
-            rows_per_s=run.measured.fastest,
-            baseline=beside.baseline,
-            ratio=beside.throughput,
-            target=THROUGHPUT.get(name) if workload.aimed else None,
-            baseline_name="at ∞",
-            note=f"{len(run.measured.rows)} batches of about {run.measured.rows[0]:,} rows and {last.batch_results:,} "
-            f"results, over {last.chunk_tuples:,} tuples in the state; the fastest, beside those before and after",
-        ),
-        Record(
-            name=f"{title}: state, times smaller",
-            rows_per_s=None,
-            baseline=plain.chunk_bytes,
-            ratio=beside.smaller,
-            target=SMALLER.get(name) if workload.aimed else None,
-            baseline_name="bytes at ∞",
-            note=f"{run.chunk_bytes:,} bytes of chunks, {last.compressed_share:.0%} of them compressed; "
-            f"{last.compressions:,} compressions, {last.decompressions:,} decompressions; with the panes "
-            f"{last.state_bytes:,} bytes, {plain.last.state_bytes / last.state_bytes:.2f} times smaller",
-        ),
-        Record(
-            name=f"{title}: latency",
-            rows_per_s=None,
-            baseline=None,
-            ratio=beside.latency,
-            target=None,
-            better="lower",
-            note=f"{run.latency:.2f} s a batch, {fmean([beside.before.latency, plain.latency]):.2f} s at ∞",
-        ),
-        Record(
-            name=f"{title}: resident memory of the workers",
-            rows_per_s=None,
-            baseline=plain.memory,
-            ratio=beside.memory,
-            target=None,
-            better="lower",
-            baseline_name="bytes at ∞",
-            note=f"{run.memory / 1e6:,.0f} MB in all Python workers at most, of which {last.resident_bytes / 1e6:,.1f} "
-            f"MB are chunks and {last.hot_bytes / 1e6:,.1f} MB panes",
-        ),
-    ]
+def _interval(cell: Cell, what: str, scale: float, digits: int) -> str:
+    return f"{cell.mean(what) * scale:,.{digits}f} ± {cell.half_width(what) * scale:,.{digits}f}"
 
 
-def _ours(frame: DataFrame) -> muntin.Query:
-    window = W.sliding(f"{MEDIAN_SIZE} seconds", "1 second")
-    return muntin.over(frame, window, time="ts", watermark="1 second", by="key").agg(middle=A.median("value"))
-
-
-def _sparks(frame: DataFrame) -> DataFrame:
-    window = F.window("ts", f"{MEDIAN_SIZE} seconds", "1 second")
-    percentile = F.percentile("value", F.lit(0.5)).alias("percentile")
-    return frame.withWatermark("ts", "1 second").groupBy(window, "key").agg(percentile)
-
-
-def _differences(ours: DataFrame, sparks: DataFrame) -> int:
-    both = ours.select("window", "key", "middle").join(sparks, ["window", "key"], "full_outer")
-    missing = F.col("middle").isNull() | F.col("percentile").isNull()
-    return both.where(missing | (F.abs(F.col("middle") - F.col("percentile")) > 1e-12)).count()
+def _of_state(grid: Grid, delay: str, scale: Scale) -> Record:
+    """The state is the same at every rate and in every repetition."""
+    last, plain = (grid[name, scale.rates[-1]].runs[-1] for name in (delay, NEVER))
+    return Record(
+        name=f"stops, D = {delay}: chunks, times smaller",
+        rows_per_s=None,
+        baseline=plain.chunk_bytes,
+        ratio=plain.chunk_bytes / last.chunk_bytes,
+        target=SMALLER.get(delay),
+        baseline_name="bytes at ∞",
+        note=f"{last.chunk_bytes:,} bytes of chunks, {last.share:.0%} of them compressed; {last.compressions:,} "
+        f"compressions, {last.decompressions:,} decompressions in {scale.minutes} minutes of event time; "
+        f"with the panes, {last.memory:,} bytes in memory, {plain.memory:,} at ∞",
+    )

@@ -48,6 +48,12 @@ class Core:
         self._watermark = 0
         self.metrics = Metrics()
 
+    def copy(self, plan: Plan) -> Core:
+        """A query with another plan goes on at the same point, with a state of its own and nothing in memory."""
+        copy = Core(plan)
+        copy._state, copy._watermark = self._state.copy(), self._watermark
+        return copy
+
     def arrive(self, tuples: pa.Table) -> list[pa.RecordBatch]:
         """Deliver tuples. Time windows do not close with them; windows over numbered tuples may."""
         return self._advance(list(PaneStage(self._plan).run(tuples.to_batches())))

@@ -22,10 +22,11 @@ from pyspark.sql import functions as F
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.bench.processes import worker_peaks
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.slide_plot import draw
-from muntin.bench.steady import Load, Measured, stream, worker_peaks, write_batches, write_past
+from muntin.bench.steady import Load, Measured, stream, write_batches, write_past
 from muntin.query.scan import Scan
 from muntin.spark.session import PARTITIONS, partitions
 

@@ -148,25 +148,3 @@ def _rows(report: Any) -> int:
     """The input rows of a batch. Of a scan, Spark sees packed panes alone."""
     observed = report["observedMetrics"].get(OBSERVATION)
     return max(int(report["numInputRows"]), 0 if observed is None else int(as_dict(observed).get("rows") or 0))
-
-
-def worker_peaks() -> list[int]:
-    """The peak resident memory of each Python worker in bytes. Empty on systems other than Linux."""
-    return _of_workers("VmHWM")
-
-
-def worker_memory() -> list[int]:
-    """The current resident memory of each Python worker in bytes. Empty on systems other than Linux."""
-    return _of_workers("VmRSS")
-
-
-def _of_workers(field: str) -> list[int]:
-    sizes = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                lines = (process / "status").read_text().splitlines()
-                sizes += [int(line.split()[1]) * 1024 for line in lines if line.startswith(field)]
-        except OSError:
-            continue  # the process has ended
-    return sizes
