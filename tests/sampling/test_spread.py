@@ -99,3 +99,20 @@ def test_a_budget_is_found() -> None:
         assert row["quality"]["error"] <= 0.3
         assert row["quality"]["sampled"] < 25_000
         assert row["var_pop"] == pytest.approx(truth, rel=0.3)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.float32(), pa.decimal128(12, 2)], ids=str)
+def test_numbers_of_any_type(kind: pa.DataType) -> None:
+    rng, size = np.random.default_rng(8), 5_000
+    x = rng.integers(-40, 90, size)
+    column = pa.array([None if i % 7 == 0 else value for i, value in enumerate(x.tolist())], pa.int64())
+    counted = x[np.arange(size) % 7 > 0]
+    policy = Approximation.of(1_500, 0.5, CONFIDENCE, None, "l1", False, 0)
+    types = {"t": TYPES["t"], "x": kind}
+    plan = make_plan([sliding(LENGTH, LENGTH)], (), ["var_pop"], types=types, approximation=policy)
+    time = pa.array(np.arange(size)).cast(types["t"])
+    batch = pa.record_batch([time, column.cast(pa.float64()).cast(kind)], names=["t", "x"])
+    (row,) = pa.Table.from_batches(list(answer_table(plan, list(PaneStage(plan).run([batch]))))).to_pylist()
+    assert row["quality"]["mode"] == "approximate"
+    assert row["var_pop"] == pytest.approx(counted.var(), rel=0.1)
+    assert row["quality"]["low"]["var_pop"] < counted.var() < row["quality"]["high"]["var_pop"]

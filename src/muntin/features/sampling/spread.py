@@ -47,7 +47,7 @@ class SpreadEstimator(Estimator):
             low, high = np.maximum(estimate - half, 0), estimate + half
             error = half / statistics[VARIANCE]
             if self.root:
-                error = 1 - np.sqrt(np.maximum(1 - error, 0))
+                error = np.maximum(1 - np.sqrt(np.maximum(1 - error, 0)), np.sqrt(1 + error) - 1)
         nothing = size <= self.sample
         unknown = nothing | (n == 0)
         error = np.where(half == 0, 0.0, np.where(np.isnan(error), np.inf, error))
