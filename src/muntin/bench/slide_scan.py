@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import muntin
+from muntin.bench.processes import worker_peaks
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.slide import COMPARED_KEYS, KEYS, PER_SECOND, count_differences, our_query, sparks_query
 from muntin.bench.slide_plot import draw
-from muntin.bench.steady import FILES_PER_BATCH, Load, Measured, stream, worker_peaks, write_batches, write_past
+from muntin.bench.steady import FILES_PER_BATCH, Load, Measured, stream, write_batches, write_past
 from muntin.query.scan import Scan
 
 RATIOS = (60, 600)
