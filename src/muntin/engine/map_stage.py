@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from muntin.arrays import Float64Array, Int64Array, all_true, run_numbers, run_starts
 from muntin.engine.features import KeptRows, RowFeature, Task
+from muntin.engine.gathering import gathered
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.panes import keys, packed
@@ -115,7 +116,7 @@ class PaneStage:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         latest, rows = NO_TIME, 0
         together = max((ROWS_TOGETHER, *(feature.rows_together for feature in self._features.values())))
-        for share in self._sent(_gathered(batches, together)):
+        for share in self._sent(gathered(batches, together, BYTES_TOGETHER)):
             latest, rows = max(latest, share.latest), rows + share.rows
             yield share
         for feature in self._features.values():
@@ -340,28 +341,6 @@ class PaneStage:
         if table.tuples is None or self._plan.layout.weighs:
             return int(table.panes.state[0].sum())
         return len(table.tuples)
-
-
-def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same tuples in batches of about this many. Large batches are not copied."""
-    waiting: list[pa.RecordBatch] = []
-    waiting_rows = waiting_bytes = 0
-    for batch in batches:
-        waiting.append(batch)
-        waiting_rows, waiting_bytes = waiting_rows + batch.num_rows, waiting_bytes + batch.nbytes
-        if waiting_rows >= rows or waiting_bytes >= BYTES_TOGETHER:
-            yield from _together(waiting)
-            waiting_rows = waiting_bytes = 0
-    yield from _together(waiting)
-
-
-def _together(waiting: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All of them as one, unless that would be too large for Arrow. They are forgotten before they are processed."""
-    batches = waiting if len(waiting) < 2 else pa.Table.from_batches(waiting).combine_chunks().to_batches()
-    batches = list(batches)
-    waiting.clear()
-    while batches:
-        yield batches.pop(0)
 
 
 def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:
