@@ -16,6 +16,7 @@ from muntin.engine.features import ShardFeature
 from muntin.engine.ingest import Ingested
 from muntin.engine.map_stage import NO_TIME, PackedPanes
 from muntin.engine.metrics import Metrics
+from muntin.engine.operators.operator import Closing, WindowOperator, WindowReader
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import open_rows
 from muntin.engine.state import StateValues
@@ -60,7 +61,7 @@ class Arrived:
                 counts["late_rows"] += late_rows
                 tables += [table] if table.size else []
             if share.late_candidates is not None:
-                late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed))
+                late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed), closed)
             if share.ahead is not None:
                 late += rows_as_results(plan.schema, packed.unpack_rows(share.ahead))
         return cls(tables, counts, latest, late)
@@ -89,6 +90,17 @@ def _too_late(rows: bytes, plan: Plan, closed: Watermarks) -> pa.Table:
     table = packed.unpack_rows(rows)
     times = np.asarray(table.column(plan.time).cast(pa.int64()))
     return table.filter(pa.array(closed.too_late(times, plan.windows)))
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Windows of one operator to answer, and the data that answer them."""
+
+    operator: WindowOperator
+    reader: WindowReader
+    closing: Closing
+    table: PaneTable
+    tuples: ShardTuples
 
 
 @dataclass
@@ -129,3 +141,16 @@ class ShardBatch:
             after, until = operator.closes_at(self.closed), operator.closes_at(self.now)
             if until > after:
                 yield operator, after, until
+
+    def reader(self, operator: WindowOperator) -> WindowReader:
+        """The windows of an operator over the table."""
+        assert self.ingested is not None
+        return operator.reader(self.ingested.table)
+
+    def closing_windows(self, operator: WindowOperator, after: int, until: int) -> Iterator[Selected]:
+        """The windows that close when the watermark of an operator moves from `after` to `until`."""
+        assert self.ingested is not None
+        assert self.tuples is not None
+        reader = self.reader(operator)
+        for closing in reader.closing(after, until, self.plan.keeps_tuples):
+            yield Selected(operator, reader, closing, self.ingested.table, self.tuples)
