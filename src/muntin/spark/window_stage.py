@@ -10,11 +10,13 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from muntin.engine.batch import Arrived
 from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import Spread
+from muntin.engine.features import Spread, Task
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metric, Metrics
+from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import Header, HotCache, PaneStore, TableStore
@@ -123,12 +125,34 @@ def shard_of_table(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
         arrived = [panes for batch in batches for panes in _packed(batch.to_pandas())]
-        shard = arrived[0].shard
-        shard_plan = plan.of_shard(shard)
-        stage = Shard(shard_plan, TableStore(shard_plan), shard, this_task(plan, query))
-        emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-        yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
-        yield _staged(_frame(None, stage.metrics))
+        yield from _table_rows(plan, arrived[0].shard, this_task(plan, query), arrived, finish)
+
+    return run
+
+
+def _table_rows(
+    plan: Plan, shard: int, task: Task, arrived: list[PackedPanes] | Arrived, finish: Finish | None
+) -> Iterator[pa.RecordBatch]:
+    """What a shard of a table emits."""
+    shard_plan = plan.of_shard(shard)
+    stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
+    emitted = _finished(finish, stage.run(arrived, EVERYTHING))
+    yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
+    yield _staged(_frame(None, stage.metrics))
+
+
+def shard_of_panes(
+    plan: Plan, panes: NativePanes, query: str, finish: Finish | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The window stage of a table whose panes Spark made: all panes of some keys."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
+        task = this_task(plan, query)
+        shard = plan.shards[task.number % len(plan.shards)]
+        rows = list(batches)
+        if rows:
+            yield from _table_rows(plan, shard, task, panes.arrived(plan, pa.Table.from_batches(rows)), finish)
 
     return run
 
