@@ -20,7 +20,7 @@ from muntin import windows as W
 NAN, INFINITY = math.nan, math.inf
 POOLS: dict[str, list[Any]] = {
     "x": [NAN, -0.0, 0.0, 5e-324, -1.5, 2.25, 1e9 + 0.1, None],
-    "wild": [NAN, INFINITY, -INFINITY, 1e308, -0.0, None],
+    "wild": [NAN, INFINITY, -INFINITY, 1e150, -0.0, None],
     "f": [NAN, -0.0, 0.0, 1.5, -2.25, None],
     "b": [-128, 127, 0, None],
     "i": [-(1 << 31), (1 << 31) - 1, 0, 7, None],
@@ -36,7 +36,8 @@ POOLS: dict[str, list[Any]] = {
 }
 SCHEMA = (
     "t {time}, x double, wild double, f float, b byte, i int, n long, small decimal(7,2), dec decimal(18,2), "
-    "long_dec decimal(28,0), d date, flag boolean, at timestamp_ntz, k string, fk double, s struct<a: double, b: string>"
+    "long_dec decimal(28,0), d date, flag boolean, at timestamp_ntz, k string, fk double, "
+    "s struct<a: double, b: string>"
 )
 EXACT: dict[str, A.Aggregate] = {
     "rows": A.count(),
@@ -125,7 +126,9 @@ def test_native_panes_answer_as_those_of_the_pane_stage(
     query = muntin.over(rows, W.sliding("3 seconds", "1 second", offset="300 milliseconds"), time="t", by=["k", "fk"])
     query = query.agg(**EXACT, **ROUNDED)
     query.explain()
-    assert "Panes are made by Spark's own groupBy(keys, pane); only panes are sent to Python." in capsys.readouterr().out
+    assert (
+        "Panes are made by Spark's own groupBy(keys, pane); only panes are sent to Python." in capsys.readouterr().out
+    )
     assert_equal(*both(query), ("k", "fk"))
 
 
@@ -136,8 +139,7 @@ def test_keys_and_windows(spark: SparkSession, rows: DataFrame) -> None:
     assert_equal(*both(odd.agg(high_n=A.max("an odd `na.me`"), rows=A.count(), total=A.sum("x + 1"))), ("s",))
     single = muntin.over(rows, W.tumbling("7 seconds"), W.cumulative("6 seconds", "2 seconds"), time="t")
     native, python = both(single.agg(rows=A.count(), mean=A.mean("x")))
-    assert_equal(*([row for row in side if row["window_name"][0] == "t"] for side in (native, python)), ())
-    assert len(native) == len(python)
+    assert_equal(native, python, ("window_name",))
     top = muntin.over(rows, W.tumbling("7 seconds"), time="t", by="k").agg(rows=A.count()).top(2, by="rows")
     assert_equal(*both(top), ("k",))
     assert both(single.agg(n=A.sum("i")))[0]

@@ -135,6 +135,6 @@ def _order(codes: Int64Array, starts: Int64Array, length: int) -> Int64Array:
     panes = (int(starts.max()) - first) // length + 1
     if (int(codes.max()) + 1) * panes > _SPARSE * len(codes):
         return sort_order(codes, starts)
-    place = np.full((int(codes.max()) + 1) * panes, -1, dtype=np.int32 if len(codes) < 1 << 31 else np.int64)
+    place: Array = np.full((int(codes.max()) + 1) * panes, -1, dtype=np.int32 if len(codes) < 1 << 31 else np.int64)
     place[codes * panes + (starts - first) // length] = np.arange(len(codes))
-    return place[place >= 0]
+    return place[place >= 0].astype(np.int64)

@@ -91,7 +91,9 @@ class ShardProcessor(StatefulProcessor):
         known, before = store.header.version != "", store.header.watermark // 1000
         now = timers.getCurrentWatermarkInMs()
         run = Shard(plan, store, shard, this_task(plan, self._query))
-        yield from _frames(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        emitted = _finished(self._finish, run.run(arrived, now * 1000))
+        for payload, task in _payloads(plan, shard, emitted, run.metrics):
+            yield _frame(payload, run.metrics, task)
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
@@ -124,7 +126,7 @@ def shard_of_table(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
-        arrived = [panes for batch in batches for panes in _packed(batch.to_pandas())]
+        arrived = [PackedPanes(**row) for batch in batches for row in batch.to_pylist()]
         yield from _table_rows(plan, arrived[0].shard, this_task(plan, query), arrived, finish)
 
     return run
@@ -137,8 +139,9 @@ def _table_rows(
     shard_plan = plan.of_shard(shard)
     stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
     emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-    yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
-    yield _staged(_frame(None, stage.metrics))
+    for payload, number in _payloads(shard_plan, shard, emitted, stage.metrics):
+        yield _row(payload, stage.metrics, number)
+    yield _row(None, stage.metrics)
 
 
 def shard_of_panes(
@@ -217,16 +220,17 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _frames(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[pd.DataFrame]:
+def _payloads(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[tuple[bytes, int]]:
+    """Packed results and jobs, each with the number of its task."""
     tasks = _tasks(plan, shard)
     for results_or_job in emitted:
         if isinstance(results_or_job, Results):
             for payload in packed_rows(results_or_job.rows):
-                yield _frame(payload, metrics, counted=False)
+                yield payload, READY
         else:
             payload = results_or_job.pack()
             metrics.add(job_bytes=len(payload))
-            yield _frame(payload, metrics, tasks[results_or_job.turn % len(tasks)], counted=False)
+            yield payload, tasks[results_or_job.turn % len(tasks)]
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
@@ -246,14 +250,19 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: Metrics, task: int = READY, counted: bool = True) -> pd.DataFrame:
+def _frame(payload: bytes | None, metrics: Metrics, task: int = READY) -> pd.DataFrame:
     """One row: a payload with zeros for the metrics, or the metrics."""
     packed = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**packed, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
+    return pd.DataFrame({**packed, **{name: [number] for name, number in _numbers(payload, metrics).items()}})
 
 
-def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
-    packed = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
-    numbers = [name for name in frame.columns if name not in ("task", "payload")]
-    columns = [*packed, *(pa.array(frame[name], pa.int64()) for name in numbers)]
-    return pa.record_batch(columns, names=["task", "payload", *numbers])
+def _row(payload: bytes | None, metrics: Metrics, task: int = READY) -> pa.RecordBatch:
+    """The same as an Arrow batch."""
+    packed = {"task": pa.array([task], pa.int32()), "payload": pa.array([payload], pa.binary())}
+    numbers = {name: pa.array([number], pa.int64()) for name, number in _numbers(payload, metrics).items()}
+    return pa.record_batch({**packed, **numbers})
+
+
+def _numbers(payload: bytes | None, metrics: Metrics) -> dict[str, int]:
+    """The metrics beside a payload: they are reported once, in a row of their own."""
+    return dict(metrics.values) if payload is None else dict.fromkeys(metrics.values, 0)
