@@ -124,7 +124,7 @@ def _duckdb(place: str) -> pa.Table:
         SELECT key, start, total FROM totals WHERE total IS NOT NULL
     """
     with duckdb.connect() as connection:
-        table: pa.Table = connection.execute(query).to_arrow_table()
+        table: pa.Table = connection.sql(query).to_arrow_table()
         return table
 
 

@@ -62,8 +62,7 @@ class NativePanes:
         begin = len(plan.keys)
         pane, count = _column(rows, begin), np.asarray(_column(rows, begin + 1))
         starts, kept = np.asarray(pane.fill_null(0)), np.asarray(pane.is_valid())
-        counts = dict.fromkeys(("rows", "invalid_rows", "outside_rows", "ahead_rows", "late_rows"), 0)
-        counts |= {"invalid_rows": int(count[~kept].sum()), "arrived_bytes": rows.nbytes}
+        counts = {"invalid_rows": int(count[~kept].sum()), "arrived_bytes": rows.nbytes}
         if all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows):
             inside = last_ends(starts, plan.windows) > NEVER
             counts["outside_rows"] = int(count[kept & ~inside].sum())
