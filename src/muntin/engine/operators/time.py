@@ -147,9 +147,8 @@ class TimeReader:
                 longest = max(window.longest for window in self._operator.models)
                 for begin, end in ((after, middle), (middle, until)):
                     near = np.flatnonzero((panes.time >= begin - longest) & (panes.time < end))
-                    yield from self._closing(
-                        begin, end, panes.take(near), near if positions is None else positions[near]
-                    )
+                    near_panes = Leaves(panes.key[near], panes.time[near], ())
+                    yield from self._closing(begin, end, near_panes, near if positions is None else positions[near])
                 return
         if count:
             yield self._found(new, ids, panes, positions)
