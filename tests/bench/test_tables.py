@@ -39,7 +39,7 @@ def test_others_answer_every_window_with_a_row(tmp_path: Path) -> None:
 def test_verdicts(tmp_path: Path) -> None:
     seconds = {name: [1.0, 9.0, 2.0] for name in (systems.SCAN, systems.FRAME, systems.GROUPED, systems.ARROW)}
     seconds |= {systems.POLARS: [1.0], systems.DUCKDB: [3.0]}
-    found = tables.records(1_000, seconds, {systems.SCAN: 0, systems.POLARS: 0, systems.DUCKDB: 2})
+    found = tables.records(tables.FULL.rows, seconds, {systems.SCAN: 0, systems.POLARS: 0, systems.DUCKDB: 2})
     verdicts = {record.name: record.meets for record in found if record.target is not None}
     assert verdicts == {
         f"{systems.SCAN}: time against {systems.POLARS}": False,
@@ -48,6 +48,8 @@ def test_verdicts(tmp_path: Path) -> None:
         f"{systems.POLARS}: results that differ from Muntin's": True,
         f"{systems.DUCKDB}: results that differ from Muntin's": False,
     }
+    quick = tables.records(tables.QUICK.rows, seconds, {})
+    assert [record.target for record in quick] == [None] * len(quick)
     draw({name: of_system[0] for name, of_system in seconds.items()}, 1_000, tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 0
 
