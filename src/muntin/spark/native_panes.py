@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.native_partials import NativeAggregate
 from muntin.engine.plan import Plan
-from muntin.spark.columns import quoted
 
 
 def grouped_panes(plan: Plan, panes: NativePanes, frame: DataFrame) -> DataFrame:
@@ -25,9 +24,10 @@ def grouped_panes(plan: Plan, panes: NativePanes, frame: DataFrame) -> DataFrame
         for index, aggregate in enumerate(panes.aggregates)
     ]
     grouped = rows.groupBy(*keys, _start(plan, F.col(names[plan.time])).alias("pane")).agg(*computed)
+    if not keys:
+        return grouped.repartition(1)
     # Without a number of partitions, Spark joins small ones. It never splits a key's rows.
-    by_key = grouped.repartition(*(quoted(grouped, f"key_{index}") for index in range(len(keys))))
-    return by_key if keys else grouped.repartition(1)
+    return grouped.repartition(*(F.col(f"key_{index}") for index in range(len(keys))))
 
 
 def _start(plan: Plan, time: Column) -> Column:
