@@ -318,7 +318,7 @@ class PaneStage:
                 rows=rows,
                 invalid_rows=unsent.invalid_rows if first else 0,
                 outside_rows=unsent.outside_rows if first else 0,
-                panes=None if share is None else packed.pack(share),
+                panes=None if share is None else packed.pack(share, compressed=plan.streaming),
                 late_candidates=None if candidates is None else packed.pack_rows(candidates),
                 latest=unsent.latest,
                 notes=json.dumps(notes).encode() if notes else None,

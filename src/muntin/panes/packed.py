@@ -78,9 +78,10 @@ def unseal(kind: Kind, sealed: bytes) -> memoryview:
     return body
 
 
-def pack(table: PaneTable) -> bytes:
+def pack(table: PaneTable, compressed: bool = True) -> bytes:
+    """What is read once, and soon, takes less time uncompressed."""
     sink = pa.BufferOutputStream()
-    write_table(sink, table, _OPTIONS)
+    write_table(sink, table, _OPTIONS if compressed else PLAIN)
     return seal(Kind.TABLE, sink.getvalue().to_pybytes())
 
 

@@ -15,6 +15,7 @@ from muntin.engine.plan import Plan
 from muntin.expressions import shown
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
 from muntin.query.backend import spark
+from muntin.query.panes import explained as panes_explained
 from muntin.query.query import Query
 from muntin.query.scan import Scan
 from muntin.query.volume import Volume, kept_panes, leaf_bytes, state_warnings
@@ -30,6 +31,8 @@ def explanation(query: Query) -> str:
     ]
     if query.source.scan is not None:
         lines.append(_files(query, query.source.scan))
+    panes = panes_explained(query, plan)
+    lines += [] if panes is None else [panes]
     for operator in plan.operators:
         lines += ["", *_DESCRIBED[type(operator)](operator, query)]
         for _, window in operator.windows:

@@ -13,12 +13,15 @@ from pyspark.sql import functions as F
 
 from muntin.engine.features import Collect, Spread
 from muntin.engine.map_stage import AHEAD
+from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
 from muntin.files.reading import Wanted
 from muntin.query import Query
+from muntin.query.panes import native_panes
 from muntin.spark import local_files, session
 from muntin.spark.columns import map_in_arrow, quoted
 from muntin.spark.metrics import observed
+from muntin.spark.native_panes import grouped_panes
 from muntin.spark.pane_stage import PACKED, packed_panes, skipped_files
 from muntin.spark.roles import result_type
 from muntin.spark.scan_source import through
@@ -26,7 +29,7 @@ from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_table, staged_type, unpacked
+from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_panes, shard_of_table, staged_type, unpacked
 from muntin.spark.worker_check import check_workers
 from muntin.windows import CountWindow
 
@@ -84,27 +87,43 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     plan = query.plan(shard_ids(partitions, shards))
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
+    native = native_panes(query, plan)
+    if isinstance(native, NativePanes):
+        panes = grouped_panes(plan, native, _rows(query, plan))
+        staged = panes.mapInArrow(shard_of_panes(plan, native, identity, finish), staged_type(plan.metrics))
+    else:
+        spread_over = partitions if any(numbers is not None for numbers in requested) else None
+        staged = _of_packed(query, plan, identity, finish, spread_over)
+    results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
+    return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
+
+
+def _rows(query: Query, plan: Plan) -> DataFrame:
+    """The rows of a table, with what Spark computes."""
+    scan = query.source.scan
+    return _input(query, plan, query.source.frame if scan is None else scan.to_df())
+
+
+def _of_packed(query: Query, plan: Plan, identity: str, finish: Finish | None, partitions: int | None) -> DataFrame:
+    """What the shards emit, from packed panes; those of a table in this many partitions, if it matters."""
     # Each input has its own pane stage and its own watermark. A union of the rows would have a single one, and the rows
     # of the slower input would be late. Spark's watermark is then that of the slowest input.
     first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
     packed_inputs = [_packed(query, plan, source, identity) for source in (first, *query.source.beside)]
     packed_rows = reduce(lambda first, second: first.union(second), packed_inputs)
-    if any(numbers is not None for numbers in requested) and not query.source.streaming:
+    if partitions is not None and not query.source.streaming:
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
     staged_rows = staged_type(plan.metrics)
-    if query.source.streaming:
-        staged = panes.transformWithStateInPandas(
-            ShardProcessor(plan, identity, finish),
-            outputStructType=staged_rows,
-            outputMode="Append",
-            timeMode="EventTime",
-        )
-    else:
-        staged = panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
-    results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
-    return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
+    if not query.source.streaming:
+        return panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
+    return panes.transformWithStateInPandas(
+        ShardProcessor(plan, identity, finish),
+        outputStructType=staged_rows,
+        outputMode="Append",
+        timeMode="EventTime",
+    )
 
 
 def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Schema) -> DataFrame:

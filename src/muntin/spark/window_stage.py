@@ -11,11 +11,13 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from muntin.engine.batch import Arrived
 from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import Spread
+from muntin.engine.features import Spread, Task
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metric, Metrics
+from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import Header, HotCache, PaneStore, TableStore
@@ -91,7 +93,9 @@ class ShardProcessor(StatefulProcessor):
         now = timers.getCurrentWatermarkInMs()
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
         run = Shard(plan, store, shard, task)
-        yield from _frames(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        emitted = _finished(self._finish, run.run(arrived, now * 1000))
+        for payload, number in _payloads(plan, shard, emitted, run.metrics):
+            yield _frame(payload, run.metrics, number)
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
@@ -124,13 +128,36 @@ def shard_of_table(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
-        arrived = [panes for batch in batches for panes in _packed(batch.to_pandas())]
-        shard = arrived[0].shard
-        shard_plan = plan.of_shard(shard)
-        stage = Shard(shard_plan, TableStore(shard_plan), shard, this_task(plan, query))
-        emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-        yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
-        yield _staged(_frame(None, stage.metrics))
+        arrived = [PackedPanes(**row) for batch in batches for row in batch.to_pylist()]
+        yield from _table_rows(plan, arrived[0].shard, this_task(plan, query), arrived, finish)
+
+    return run
+
+
+def _table_rows(
+    plan: Plan, shard: int, task: Task, arrived: list[PackedPanes] | Arrived, finish: Finish | None
+) -> Iterator[pa.RecordBatch]:
+    """What a shard of a table emits."""
+    shard_plan = plan.of_shard(shard)
+    stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
+    emitted = _finished(finish, stage.run(arrived, EVERYTHING))
+    for payload, number in _payloads(shard_plan, shard, emitted, stage.metrics):
+        yield _row(payload, stage.metrics, number)
+    yield _row(None, stage.metrics)
+
+
+def shard_of_panes(
+    plan: Plan, panes: NativePanes, query: str, finish: Finish | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The window stage of a table whose panes Spark made: all panes of some keys."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_freed_memory()
+        task = this_task(plan, query)
+        shard = plan.shards[task.number % len(plan.shards)]
+        rows = list(batches)
+        if rows:
+            yield from _table_rows(plan, shard, task, panes.arrived(plan, pa.Table.from_batches(rows)), finish)
 
     return run
 
@@ -195,16 +222,17 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _frames(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[pd.DataFrame]:
+def _payloads(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[tuple[bytes, int]]:
+    """Packed results and jobs, each with the number of its task."""
     tasks = _tasks(plan, shard)
     for results_or_job in emitted:
         if isinstance(results_or_job, Results):
             for payload in packed_rows(results_or_job.rows):
-                yield _frame(payload, metrics, counted=False)
+                yield payload, READY
         else:
             payload = results_or_job.pack()
             metrics.add(job_bytes=len(payload))
-            yield _frame(payload, metrics, tasks[results_or_job.turn % len(tasks)], counted=False)
+            yield payload, tasks[results_or_job.turn % len(tasks)]
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
@@ -224,14 +252,19 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: Metrics, task: int = READY, counted: bool = True) -> pd.DataFrame:
+def _frame(payload: bytes | None, metrics: Metrics, task: int = READY) -> pd.DataFrame:
     """One row: a payload with zeros for the metrics, or the metrics."""
     packed = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**packed, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
+    return pd.DataFrame({**packed, **{name: [number] for name, number in _numbers(payload, metrics).items()}})
 
 
-def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
-    packed = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
-    numbers = [name for name in frame.columns if name not in ("task", "payload")]
-    columns = [*packed, *(pa.array(frame[name], pa.int64()) for name in numbers)]
-    return pa.record_batch(columns, names=["task", "payload", *numbers])
+def _row(payload: bytes | None, metrics: Metrics, task: int = READY) -> pa.RecordBatch:
+    """The same as an Arrow batch."""
+    packed = {"task": pa.array([task], pa.int32()), "payload": pa.array([payload], pa.binary())}
+    numbers = {name: pa.array([number], pa.int64()) for name, number in _numbers(payload, metrics).items()}
+    return pa.record_batch({**packed, **numbers})
+
+
+def _numbers(payload: bytes | None, metrics: Metrics) -> dict[str, int]:
+    """The metrics beside a payload: they are reported once, in a row of their own."""
+    return dict(metrics.values) if payload is None else dict.fromkeys(metrics.values, 0)

@@ -24,7 +24,11 @@ class LeafRanges:
     begin: Int64Array
     end: Int64Array
     all_leaves: bool = False
-    """Whether it is known that together they are all leaves of the table, in order."""
+    """Whether it is known that together they are all leaves, in order."""
+    order: Int64Array | None = None
+    """Where the range of each window is among these; None if they are in the order of the windows."""
+    among: Int64Array | None = None
+    """The leaves that are counted; None for all of the table."""
 
     @property
     def runs(self) -> Runs:
@@ -44,7 +48,9 @@ class LeafRanges:
         if windows is self.windows:
             return self
         positions = windows if self.windows is None else np.searchsorted(self.windows, windows)
-        return LeafRanges(windows, self.begin[positions], self.end[positions])
+        if self.order is not None:
+            positions = self.order[positions]
+        return LeafRanges(windows, self.begin[positions], self.end[positions], among=self.among)
 
 
 class LeafIndex:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, State, expand
+from muntin.arrays import BoolArray, Int64Array, State, all_true, expand, stable_order
 from muntin.engine.operators.leaf_index import LeafIndex, LeafRanges
 from muntin.engine.operators.operator import (
     MOST_ANSWERS,
@@ -26,6 +26,7 @@ from muntin.engine.operators.parts import Parts
 from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
 from muntin.tree import FlatTree
+from muntin.tree.doubling import doubled_ranges
 from muntin.windows import PaneWindow
 
 Slot: TypeAlias = tuple[int, int]
@@ -43,6 +44,17 @@ class RequestedPartials:
     """The slots of these parts."""
     known: frozenset[Slot]
     """Needed slots that are known already."""
+
+
+MANY = 2
+"""From one window on per this many leaves, neighbouring nodes are combined, and no tree is built."""
+
+
+@dataclass(frozen=True)
+class FoundWindows(Closing):
+    """Windows with their panes, which are known as they were found by them."""
+
+    ranges: LeafRanges = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -107,32 +119,39 @@ class TimeReader:
 
     def closing(self, after: int, until: int, numbered: bool = False) -> Iterator[Closing]:
         if len(self._panes):
-            yield from map(Closing, self._closing(after, until))
+            yield from self._closing(after, until, self._panes, None)
 
     def combined(self, closing: Closing) -> Iterator[Combined]:
-        leaves = CombinedLeaves(self, self._operator, self._table, closing.answers)
+        known = {0: closing.ranges} if isinstance(closing, FoundWindows) else {}
+        leaves = CombinedLeaves(self, self._operator, self._table, closing.answers, known)
         yield Combined(closing.answers, leaves.eager(), leaves)
 
-    def _closing(self, after: int, until: int) -> Iterator[Answers]:
-        """The windows whose end is in `(after, until]`. The interval is halved until its parts have few."""
-        if after >= until:
+    def _closing(self, after: int, until: int, panes: Leaves, positions: Int64Array | None) -> Iterator[Closing]:
+        """The windows whose end is in `(after, until]`. The interval is halved until its parts have few.
+
+        `panes` are those that these windows may contain, and `positions` where these are among all; None for all.
+        """
+        if after >= until or not len(panes):
             return
         ids = [_ids(window, after, until) for window in self._operator.models]
         if len(ids) == 1 and ids[0][0] == ids[0][1]:
             yield from self._single_window(self._operator.models[0], ids[0][0])
             return
-        new = [new_windows(self._panes, *model) for model in zip(self._operator.models, ids, strict=True)]
+        new = [new_windows(panes, *model) for model in zip(self._operator.models, ids, strict=True)]
         count = sum(int(counts.sum()) for _, counts in new)
         if count > MOST_ANSWERS:
             first, last = self._end_range
             after, until = max(after, first - 1), min(until, last)
             middle = (after + until) // 2
             if middle > after:
-                yield from self._closing(after, middle)
-                yield from self._closing(middle, until)
+                longest = max(window.longest for window in self._operator.models)
+                for begin, end in ((after, middle), (middle, until)):
+                    near = np.flatnonzero((panes.time >= begin - longest) & (panes.time < end))
+                    near_panes = Leaves(panes.key[near], panes.time[near], ())
+                    yield from self._closing(begin, end, near_panes, near if positions is None else positions[near])
                 return
         if count:
-            yield self._answers_of(new)
+            yield self._found(new, ids, panes, positions)
 
     @cached_property
     def _end_range(self) -> tuple[int, int]:
@@ -148,7 +167,7 @@ class TimeReader:
             ]
         return min(ends), max(ends)
 
-    def _single_window(self, window: PaneWindow, window_id: int) -> Iterator[Answers]:
+    def _single_window(self, window: PaneWindow, window_id: int) -> Iterator[Closing]:
         """The answers of a single window, for all keys in it, in order: the common case in a stream."""
         ids = np.array([window_id])
         index, start, end = self._operator.windows[0][0], window.start(ids), window.end(ids)
@@ -158,18 +177,37 @@ class TimeReader:
             model, public_id, start, end = (
                 column.repeat(len(key)) for column in (np.array([index]), public_id, start, end)
             )
-            yield Answers(model, public_id, key, start, end, alone=len(key) > 1)
+            yield Closing(Answers(model, public_id, key, start, end, alone=len(key) > 1))
 
-    def _answers_of(self, new: Sequence[tuple[Int64Array, Int64Array]]) -> Answers:
-        """The answers of all new windows of the leaves, see `new_windows`."""
-        parts = []
+    def _found(
+        self,
+        new: Sequence[tuple[Int64Array, Int64Array]],
+        ids: Sequence[tuple[int, int]],
+        panes: Leaves,
+        positions: Int64Array | None,
+    ) -> FoundWindows:
+        """All new windows of the leaves, see `new_windows`, in window order."""
+        parts, edges = [], []
         indices = (index for index, _ in self._operator.windows)
-        for index, window, (first, count) in zip(indices, self._operator.models, new, strict=True):
-            ids, leaf = expand(first, count)
-            key = self._panes.key[leaf]
-            parts.append((np.full(len(ids), index), window.public_id(ids), key, window.start(ids), window.end(ids)))
-        model, window_id, key, start, end = map(np.concatenate, zip(*parts, strict=True))
-        return Answers(model, window_id, key, start, end).take(np.lexsort((key, start, end)))
+        for index, window, (first, count), of_model in zip(indices, self._operator.models, new, ids, strict=True):
+            numbers, leaf = expand(first, count)
+            key = panes.key[leaf]
+            parts.append(
+                (
+                    np.full(len(numbers), index),
+                    window.public_id(numbers),
+                    key,
+                    window.start(numbers),
+                    window.end(numbers),
+                )
+            )
+            edges.append((leaf, np.arange(len(panes)).repeat(last_windows(panes, window, of_model)) + 1))
+        model, window_id, key, start, end = map(_joined, zip(*parts, strict=True))
+        begin_leaf, end_leaf = map(_joined, zip(*edges, strict=True))
+        order = _order_by_id(numbers) if len(new) == 1 else stable_order(key, start, end)
+        cover = bool(end_leaf[-1] == len(panes)) and begin_leaf[0] == 0 and all_true(begin_leaf[1:] == end_leaf[:-1])
+        ranges = LeafRanges(None, begin_leaf, end_leaf, cover, order, positions)
+        return FoundWindows(Answers(model, window_id, key, start, end).take(order), ranges=ranges)
 
     def states(self, number: int, lazy: bool, ranges: LeafRanges) -> dict[int, State]:
         """The requested partials of one set, combined over each range of its leaves, by where their fields begin.
@@ -179,14 +217,30 @@ class TimeReader:
         parts, leaves = self._operator.requested[lazy].parts[number], self._leaves[number]
         if not len(ranges.begin):
             return {}
-        runs = ranges.runs
-        if runs.size <= len(leaves):  # a tree only pays for windows that share leaves
-            return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
-        if (number, lazy) not in self._trees:
-            panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
-            longest = len(leaves) if parts.leaf_set.per_tuple else panes
-            self._trees[number, lazy] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
-        return parts.by_field(self._trees[number, lazy].ranges(ranges.begin, ranges.end))
+        state, runs = parts.state(leaves.state), ranges.runs
+        if ranges.among is not None:
+            state = tuple(column[ranges.among] for column in state)
+        count = len(state[0])
+        if runs.size <= count:  # a tree only pays for windows that share leaves
+            combined = parts.leaf_set.reduce(state, runs)
+        elif MANY * len(ranges.begin) >= count:
+            combined = doubled_ranges(state, parts.leaf_set.combine, ranges.begin, ranges.end)
+        else:
+            combined = self._tree(number, lazy, ranges.among is None, state).ranges(ranges.begin, ranges.end)
+        if ranges.order is not None:
+            combined = tuple(column[ranges.order] for column in combined)
+        return parts.by_field(combined)
+
+    def _tree(self, number: int, lazy: bool, of_all: bool, state: State) -> FlatTree:
+        """The tree over some leaves; that over all of them is cached."""
+        if of_all and (number, lazy) in self._trees:
+            return self._trees[number, lazy]
+        leaf_set = self._operator.requested[lazy].parts[number].leaf_set
+        panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
+        tree = FlatTree(state, leaf_set.combine, len(state[0]) if leaf_set.per_tuple else panes)
+        if of_all:
+            self._trees[number, lazy] = tree
+        return tree
 
     def leaf_ranges(self, number: int, answers: Answers) -> LeafRanges:
         """The leaves of the windows in one set."""
@@ -204,12 +258,20 @@ class TimeReader:
 class CombinedLeaves(LazyAggregates):
     """The combined leaves of some windows. It caches what was combined or looked up."""
 
-    def __init__(self, source: TimeReader, operator: TimeOperator, table: PaneTable, answers: Answers) -> None:
+    def __init__(
+        self,
+        source: TimeReader,
+        operator: TimeOperator,
+        table: PaneTable,
+        answers: Answers,
+        known: Mapping[int, LeafRanges],
+    ) -> None:
+        """`known` are the leaves of the windows in some of the sets."""
         self._source = source
         self._operator = operator
         self._table = table
         self._answers = answers
-        self._ranges: dict[int, LeafRanges] = {}
+        self._ranges = dict(known)
         self._states: dict[Slot, State] = {}
 
     def eager(self) -> dict[str, pa.Array]:
@@ -273,3 +335,29 @@ def new_windows(panes: Leaves, window: PaneWindow, ids: tuple[int, int]) -> tupl
     same_key = panes.key[1:] == panes.key[:-1]
     lower[1:] = np.maximum(lower[1:], np.where(same_key, upper[:-1] + 1, lower[1:]))
     return lower, np.maximum(upper - lower + 1, 0)
+
+
+def last_windows(panes: Leaves, window: PaneWindow, ids: tuple[int, int]) -> Int64Array:
+    """For every leaf, how many windows contain it and no later leaf of its key.
+
+    Per key, these are the new windows of `new_windows`, in the same order.
+    """
+    upper = np.minimum(window.last_containing(panes.time), ids[1])
+    lower = np.maximum(window.first_containing(panes.time), ids[0])
+    same_key = panes.key[1:] == panes.key[:-1]
+    upper[:-1] = np.minimum(upper[:-1], np.where(same_key, lower[1:] - 1, upper[:-1]))
+    count: Int64Array = np.maximum(upper - lower + 1, 0)
+    return count
+
+
+def _joined(parts: Sequence[Int64Array]) -> Int64Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _order_by_id(ids: Int64Array) -> Int64Array:
+    """The stable order of the windows of one model by their ids."""
+    first = int(ids.min())
+    if int(ids.max()) - first < 1 << 16:
+        order: Int64Array = (ids - first).astype(np.uint16).argsort(kind="stable")  # linear for 16 bits
+        return order
+    return stable_order(ids)

@@ -1,0 +1,139 @@
+"""Panes of a table that the host makes, such as Spark with its own `groupBy`.
+
+The host groups rows faster than it sends them elsewhere. Where all partials of a query follow from ordinary aggregates,
+it groups by (key, pane), and only panes are sent to the window stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Array, Int64Array
+from muntin.engine.batch import Arrived
+from muntin.engine.features import Feature
+from muntin.engine.native_partials import Counterpart, NativeAggregate, counterpart
+from muntin.engine.plan import Plan
+from muntin.panes import keys as key_codes
+from muntin.panes.grid import last_ends
+from muntin.panes.table import Leaves, PaneTable, key_batch, key_columns, sort_order
+from muntin.partials import values
+from muntin.windows import PaneWindow
+from muntin.windows.model import NEVER
+
+_SPARSE = 4
+"""Leaves are put in order by a table of all keys and panes, if there are at most this many for each leaf."""
+
+
+@dataclass(frozen=True)
+class NativePanes:
+    """How panes follow from what the host computes of each key and pane."""
+
+    aggregates: tuple[NativeAggregate, ...]
+    """What it computes, each once. The first is the number of rows."""
+    counterparts: tuple[Counterpart, ...]
+    """Those of all partials, in the order of their fields."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> NativePanes | str:
+        """The panes that the host makes, or the reason why the pane stage has to make them."""
+        reason = _unsuitable(plan)
+        if reason is not None:
+            return reason
+        counterparts = []
+        for partial in plan.layout.leaf_sets[0].partials:
+            found = counterpart(partial, plan.types)
+            if found is None:
+                names = [output.name for output in plan.operators[0].outputs if partial in output.bound.partials]
+                return f"Spark's hash aggregation has no counterpart of {', '.join(map(repr, names))}"
+            counterparts.append(found)
+        distinct = dict.fromkeys(aggregate for found in counterparts for aggregate in found.aggregates)
+        return cls(tuple(distinct), tuple(counterparts))
+
+    def arrived(self, plan: Plan, rows: pa.Table) -> Arrived:
+        """The panes of a shard. Each row has a key, the start of a pane in microseconds, and then the aggregates.
+
+        The start is null for rows without an event time.
+        """
+        rows = rows.combine_chunks()
+        begin = len(plan.keys)
+        pane, count = _column(rows, begin), np.asarray(_column(rows, begin + 1))
+        starts, kept = np.asarray(pane.fill_null(0)), np.asarray(pane.is_valid())
+        counts = {"invalid_rows": int(count[~kept].sum()), "arrived_bytes": rows.nbytes}
+        if all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows):
+            inside = last_ends(starts, plan.windows) > NEVER
+            counts["outside_rows"] = int(count[kept & ~inside].sum())
+            kept &= inside
+        if not kept.all():
+            rows, starts, count = rows.filter(pa.array(kept)).combine_chunks(), starts[kept], count[kept]
+        counts["rows"] = int(count.sum())
+        return Arrived([self._table(plan, rows, starts)] if len(starts) else [], counts)
+
+    def _table(self, plan: Plan, rows: pa.Table, starts: Int64Array) -> PaneTable:
+        fields = plan.layout.keys if plan.keys else pa.schema([])
+        given = [_column(rows, index).cast(field.type) for index, field in enumerate(fields)]
+        keys = key_columns(pa.RecordBatch.from_arrays(given, schema=fields), fields)
+        codes, first_rows = key_codes.encode(keys, len(starts))
+        begin = len(plan.keys) + 1
+        computed = {aggregate: _column(rows, begin + index) for index, aggregate in enumerate(self.aggregates)}
+        dictionaries, ranks = self._ranked(computed)
+        computed |= ranks
+        state: list[Array] = []
+        for found in self.counterparts:
+            state += found.state([computed[aggregate] for aggregate in found.aggregates])
+        leaves = Leaves(codes, starts, tuple(state)).take(_order(codes, starts, plan.grid.length))
+        return PaneTable(key_batch(keys, plan.layout.keys, first_rows), (leaves,), dictionaries)
+
+    def _ranked(
+        self, computed: Mapping[NativeAggregate, pa.Array]
+    ) -> tuple[dict[str, pa.Array], dict[NativeAggregate, pa.Array]]:
+        """The dictionaries of ranked columns, and the ranks that aggregates have in them."""
+        dictionaries: dict[str, pa.Array] = {}
+        ranks: dict[NativeAggregate, pa.Array] = {}
+        for column in {found.ranked for found in self.counterparts if found.ranked is not None}:
+            of_column = {part for found in self.counterparts if found.ranked == column for part in found.aggregates}
+            parts = [computed[aggregate] for aggregate in of_column]
+            stacked = pa.concat_arrays(parts)
+            rank, dictionaries[column] = values.ranked(stacked)
+            ranked = pa.array(rank, mask=np.asarray(stacked.is_null()))
+            for index, aggregate in enumerate(of_column):
+                ranks[aggregate] = ranked.slice(index * len(parts[0]), len(parts[0]))
+        return dictionaries, ranks
+
+
+def _unsuitable(plan: Plan) -> str | None:
+    """Why the rows themselves are needed, whatever the partials."""
+    if plan.streaming:
+        return "a stream keeps panes packed"
+    if plan.over_time is None or len(plan.operators) > 1:
+        return "windows over rows and sessions need the rows"
+    if plan.layout.tuples is not None:
+        return "some answers need the rows"
+    if plan.late_row is not None:
+        return ".late('emit') needs whole rows"
+    if len(plan.layout.leaf_sets) > 1:
+        return "custom aggregates are computed in Python"
+    for feature in plan.features:
+        if type(feature).on_map is not Feature.on_map:
+            return f".{feature.name}() looks at every row or pane where panes are made"
+    return None
+
+
+def _column(rows: pa.Table, index: int) -> pa.Array:
+    """A column of a table without chunks."""
+    column = rows.column(index)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _order(codes: Int64Array, starts: Int64Array, length: int) -> Int64Array:
+    """The order by key and start, of which no two are equal."""
+    first = int(starts.min())
+    panes = (int(starts.max()) - first) // length + 1
+    if (int(codes.max()) + 1) * panes > _SPARSE * len(codes):
+        return sort_order(codes, starts)
+    place: Array = np.full((int(codes.max()) + 1) * panes, -1, dtype=np.int32 if len(codes) < 1 << 31 else np.int64)
+    place[codes * panes + (starts - first) // length] = np.arange(len(codes))
+    return place[place >= 0].astype(np.int64)

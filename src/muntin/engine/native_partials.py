@@ -1,0 +1,144 @@
+"""Partials that follow from ordinary aggregates, such as those of Spark's `groupBy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregates.decimals import MOST_DIGITS, LongDecimalSum, ShortDecimalSum
+from muntin.arrays import Array, Float64Array, Int64Array, State
+from muntin.partials import values
+from muntin.partials.least import Least
+from muntin.partials.partial import Count, FloatSum, IntegerSum, Moments, Partial, carried
+
+Function: TypeAlias = Literal["count", "sum", "high sum", "low sum", "mean", "variance", "min", "max"]
+ADDED_DIGITS = 10
+"""The sum of decimals has this many digits more than they have: enough for all rows of a pane."""
+_MASK = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class NativeAggregate:
+    """An aggregate of the rows of a pane that match the filter, without those in which the column is null.
+
+    "high sum" and "low sum" are those of the upper and of the lower 32 bits of integers; the lower ones are positive.
+    "mean" and "variance", that of the population, are of numbers in double precision. NaN is the largest number.
+    """
+
+    function: Function
+    column: str | None = None
+    """None for a count of rows."""
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The aggregates that a partial follows from."""
+
+    aggregates: tuple[NativeAggregate, ...]
+    state: Callable[[Sequence[pa.Array]], State]
+    """The partials of panes, from the values of the aggregates; from their ranks, if they are ranked."""
+    ranked: str | None = None
+    """The column in whose dictionary the partial has ranks."""
+
+
+def counterpart(partial: Partial, types: Mapping[str, pa.DataType]) -> Counterpart | None:
+    """The counterpart of a partial, if it has one; `types` are those of the columns."""
+    find = _COUNTERPARTS.get(type(partial))
+    return None if find is None else find(partial, types)
+
+
+def _count(partial: Count, types: Mapping[str, pa.DataType]) -> Counterpart:
+    def state(columns: Sequence[pa.Array]) -> State:
+        return (_integers(columns[0]),)
+
+    return Counterpart((NativeAggregate("count", partial.column, partial.where),), state)
+
+
+def _float_sum(partial: FloatSum, types: Mapping[str, pa.DataType]) -> Counterpart:
+    def state(columns: Sequence[pa.Array]) -> State:
+        return (_floats(columns[0]),)
+
+    return Counterpart((NativeAggregate("sum", partial.column, partial.where),), state)
+
+
+def _integer_sum(partial: IntegerSum, types: Mapping[str, pa.DataType]) -> Counterpart:
+    def of_total(columns: Sequence[pa.Array]) -> State:
+        total = _integers(columns[0])
+        return (total >> 32, total & _MASK)
+
+    def of_halves(columns: Sequence[pa.Array]) -> State:
+        return carried(_integers(columns[0]), _integers(columns[1]))
+
+    if types[partial.column].bit_width <= 32:  # the sum of fewer than 2**31 rows fits 64 bits
+        return Counterpart((NativeAggregate("sum", partial.column, partial.where),), of_total)
+    high, low = (NativeAggregate(name, partial.column, partial.where) for name in ("high sum", "low sum"))
+    return Counterpart((high, low), of_halves)
+
+
+def _decimal_sum(partial: ShortDecimalSum | LongDecimalSum, types: Mapping[str, pa.DataType]) -> Counterpart | None:
+    def state(columns: Sequence[pa.Array]) -> State:
+        (total,) = columns
+        missing = np.asarray(total.is_null())
+        low, high = (np.where(missing, 0, half) for half in values.units(total))
+        digits = (high >> 32, high & _MASK, (low >> 32) & _MASK, low & _MASK)
+        if len(partial.fields) == len(digits):
+            return digits
+        return ((high << 32) | digits[2], digits[3])  # of numbers with at most 28 digits, which are below 2**94
+
+    if types[partial.column].precision + ADDED_DIGITS > MOST_DIGITS:
+        return None
+    return Counterpart((NativeAggregate("sum", partial.column, partial.where),), state)
+
+
+def _moments(partial: Moments, types: Mapping[str, pa.DataType]) -> Counterpart:
+    def state(columns: Sequence[pa.Array]) -> State:
+        count = _integers(columns[0]).astype(np.float64)
+        with np.errstate(all="ignore"):
+            return (count, _floats(columns[1]), _floats(columns[2]) * count)
+
+    functions: tuple[Function, ...] = ("count", "mean", "variance")
+    return Counterpart(tuple(NativeAggregate(name, partial.column, partial.where) for name in functions), state)
+
+
+def _least(partial: Least, types: Mapping[str, pa.DataType]) -> Counterpart | None:
+    place = partial.places[0]
+    kind = None if place.column is None else types[place.column]
+    if len(partial.places) > 1 or kind is None or not (values.is_fixed(kind) or pa.types.is_decimal(kind)):
+        return None  # Spark would sort all rows
+
+    def state(columns: Sequence[pa.Array]) -> State:
+        (least,) = columns
+        absent = np.asarray(least.is_null())
+        keys = _integers(least) if place.ranked else values.fixed_order_keys(least)
+        keys = np.where(absent, 0, keys)
+        return (absent.astype(np.uint8), ~keys if place.inverted else keys)
+
+    aggregate = NativeAggregate("max" if place.inverted else "min", place.column, partial.where)
+    return Counterpart((aggregate,), state, place.column if place.ranked else None)
+
+
+_COUNTERPARTS: dict[type[Partial], Callable[..., Counterpart | None]] = {
+    Count: _count,
+    FloatSum: _float_sum,
+    IntegerSum: _integer_sum,
+    ShortDecimalSum: _decimal_sum,
+    LongDecimalSum: _decimal_sum,
+    Moments: _moments,
+    Least: _least,
+}
+
+
+def _integers(column: pa.Array) -> Int64Array:
+    """The integers, 0 for null."""
+    return np.asarray(column.fill_null(0) if column.null_count else column).astype(np.int64, copy=False)
+
+
+def _floats(column: pa.Array) -> Float64Array:
+    """The numbers, 0 for null."""
+    filled: Array = np.asarray(column.fill_null(0.0) if column.null_count else column)
+    return filled.astype(np.float64, copy=False)
