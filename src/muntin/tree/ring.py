@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from muntin.arrays import Array, Combine, Int64Array, State, combine_present, run_starts
+from muntin.arrays import Array, BoolArray, Combine, Int64Array, State, combine_present, run_starts
 from muntin.tree.flat import widest_levels
 
 SPARED_LEVELS = 2
@@ -111,9 +111,7 @@ def recompute_lanes(
     step = max(BLOCK // max(lanes, 1), 1)
     for first in range(0, len(parents), step):
         of_block = parents[first : first + step]
-        sides = [
-            tuple(column[below + 2 * of_block + side, :lanes].reshape(-1) for column in nodes) for side in (0, 1)
-        ]
+        sides = [tuple(column[below + 2 * of_block + side, :lanes].reshape(-1) for column in nodes) for side in (0, 1)]
         # Nodes over both ends of the ring may overflow: they are never read.
         with np.errstate(all="ignore"):
             updated = combine_present(combine, *sides)
@@ -138,10 +136,11 @@ class RingTree:
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self._nodes)
 
-    def add(self, until: int, pane: Int64Array, lane: Int64Array, leaves: State, *, replace: bool = False) -> int:
-        """Move the ring up to the pane `until`, and add leaves: the number of new ones.
+    def add(self, until: int, pane: Int64Array, lane: Int64Array, leaves: State, *, replace: bool = False) -> BoolArray:
+        """Move the ring up to the pane `until`, and add leaves. Returns which of them are new.
 
-        Each leaf is combined with the one that is there, unless it replaces it. Panes that leave the ring are forgotten.
+        Each leaf is combined with the one that is there, unless it replaces it. Panes that leave the ring are
+        forgotten.
         """
         left = self._move(until)
         leaf = pane % self.shape.capacity
@@ -164,7 +163,7 @@ class RingTree:
         changed = np.unique(np.concatenate([left, cells])) if len(left) else np.sort(cells)
         if len(changed):
             climb(self._nodes, self.shape, self.lanes, changed, self._combine)
-        return len(cells) - len(known)
+        return np.asarray(~was_present)
 
     def _move(self, until: int) -> Int64Array:
         """Forget the panes that leave the ring. Returns the leaves that were there."""
@@ -175,7 +174,7 @@ class RingTree:
         leaf, lane = np.nonzero(self._nodes[0][entering])
         self._nodes[0][entering] = False
         self.counts[entering] = 0
-        return entering[leaf] * self._nodes[0].shape[1] + lane
+        return np.asarray(entering[leaf] * self._nodes[0].shape[1] + lane)
 
     def build(self, pane: Int64Array, lane: Int64Array, leaves: State) -> None:
         """All leaves of an empty tree, and all nodes."""
@@ -227,7 +226,7 @@ class RingTree:
     def leaves_of_lanes(self, first: int, end: int) -> Int64Array:
         """How many of the panes `[first, end)` each lane has."""
         leaf = np.arange(first, end) % self.shape.capacity
-        return np.count_nonzero(self._nodes[0][leaf, : self.lanes], axis=0)
+        return np.asarray(np.count_nonzero(self._nodes[0][leaf, : self.lanes], axis=0))
 
     def leaves_of_panes(self, first: int, end: int) -> int:
         """How many leaves the panes `[first, end)` have."""
@@ -236,7 +235,8 @@ class RingTree:
     def ranges(self, lane: Int64Array, begin: Int64Array, end: Int64Array, *, states: bool = True) -> State:
         """The combined panes `[begin[q], end[q])` of a lane, in order: whether there are any, and their state.
 
-        Ranges may be empty, and may exceed the ring. Equal ranges should be neighbours. Without `states`, only the first column is computed.
+        Ranges may be empty, and may exceed the ring. Equal ranges should be neighbours. Without `states`, only the
+        first column is computed.
         """
         begin, end = np.maximum(begin, self.until - self.shape.capacity), np.minimum(end, self.until)
         nodes = self._nodes if states else self._nodes[:1]
@@ -285,5 +285,3 @@ def _walk_all(
         position[active] += np.left_shift(1, level)
         active = active[position[active] < end[active]]
     return tuple(results)
-
-
