@@ -292,3 +292,16 @@ def test_tables_and_windows_for_tasks_have_no_trees() -> None:
     for model in ("active", "agnostic"):
         plan = make_plan(sizes, streaming=True, shards=(0, 1), workers=Workers(model, tasks=2))
         assert not plan.of_shard(0).lives
+
+
+def test_a_row_before_all_panes_is_there_when_the_table_is_read() -> None:
+    core = Core([seconds(100, 1)], n=A.sum("n"))
+    with living():
+        core.batch(*every(50, 60, 2), 1)
+        for at in (70, 75, 10, 5):
+            core.batch(np.array([at]), np.array([5]), 1)
+            assert core.live is not None
+        table = PaneStore(core.plan, "query", 0, core.state, core.cache).table()
+        assert table is not None
+        assert sorted((table.panes.time[table.panes.key == 2] // SECOND).tolist()) == [5, 10, 70, 75]
+        assert len(table.panes) == len(core.cold().panes)

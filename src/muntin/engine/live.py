@@ -33,6 +33,8 @@ TOO_SPARSE = 4 * SPARSE
 ROOM = 8
 """The ring has room for a longest window and one in so many panes more, or for as many as there are."""
 
+NONE = int(np.iinfo(np.int64).min)
+
 
 class LivePanes:
     """The trees of a time operator, one for each of its leaf sets, and where the panes of each key are in them."""
@@ -41,7 +43,9 @@ class LivePanes:
         self._operator = operator
         self._dictionaries = table.dictionaries
         self._first = first
-        """No pane before this one is needed."""
+        """No leaf is before this pane."""
+        self._open = NONE
+        """No window that is open needs an earlier time."""
         self._lane_of_code = np.full(table.keys.num_rows, -1, dtype=np.int64)
         self._code_of_lane = np.full(lanes, -1, dtype=np.int64)
         self._leaves_of_lane = np.zeros(lanes, dtype=np.int64)
@@ -184,8 +188,8 @@ class LivePanes:
 
     def pruned(self, table: PaneTable, watermark: int) -> PaneTable:
         """The table without the panes that no window open at a watermark needs."""
-        first = int(self._operator.panes(np.array([self._operator.first_open(watermark)]))[0])
-        until = self._trees[0].until
+        self._open = self._operator.first_open(watermark)
+        first, until = int(self._operator.panes(np.array([self._open]))[0]), self._trees[0].until
         if first > self._first:
             closed = (self._first_of(self._trees[0]), min(first, until))
             for tree in self._trees:
@@ -201,16 +205,14 @@ class LivePanes:
 
     def _counted(self, table: PaneTable) -> PaneTable:
         """The table, which need not be read to know how many leaves it has."""
-        grid, leaves = self._operator.grid, list(table.leaves)
-        first = self._first * grid.length + grid.offset
-        sets = zip(self._sets, self._trees, strict=True)
+        leaves, sets = list(table.leaves), zip(self._sets, self._trees, strict=True)
         for index, ((leaf_set, _), tree) in enumerate(sets, self._operator.first_set):
             if leaf_set.per_tuple:
-                of_open = leaves[index].time >= first
+                of_open = leaves[index].time >= self._open
                 leaves[index] = leaves[index] if of_open.all() else leaves[index].take(of_open)
             else:
                 count = tree.leaves_of_panes(self._first_of(tree), tree.until)
-                leaves[index] = DeferredLeaves.of(leaf_set, leaves[index]).since(first, (count, self.codes))
+                leaves[index] = DeferredLeaves.of(leaf_set, leaves[index]).since(self._open, (count, self.codes))
         return replace(table, leaves=tuple(leaves))
 
     def _first_of(self, tree: RingTree) -> int:
