@@ -14,6 +14,7 @@ from muntin.arrays import (
     Float64Array,
     Int64Array,
     all_true,
+    expand,
     positions_in_runs,
     run_starts,
     stable_order,
