@@ -284,6 +284,18 @@ def test_no_tree_is_built_while_most_is_new() -> None:
     assert core.live is not None
 
 
+def test_a_tree_is_given_up_where_most_is_new() -> None:
+    core, keys = Core([seconds(100, 1)], n=A.sum("n")), 100
+    started(core, keys, panes=100)
+    core.batch(*every(101, 181, keys), 181)
+    assert core.live is not None  # built anew, as less than half of the panes was new
+    core.batch(*every(181, 381, keys), 381)
+    assert core.live is None
+    results = core.batch(*every(381, 382, keys), 382)
+    assert [each["n"] for each in results] == [100] * keys
+    assert core.live is not None
+
+
 def test_tables_and_windows_for_tasks_have_no_trees() -> None:
     sizes = [sliding(24, 3)]
     assert make_plan(sizes, streaming=True).lives

@@ -25,7 +25,8 @@ FEWEST_PANES = 32
 FEWEST_LEAVES = 1 << 13
 """Fewer leaves than this are combined anew: it is faster than the steps through the levels of a tree."""
 CHANGED = 4
-"""Where more than one leaf in so many arrives with a batch, building anew is about as fast as updating."""
+"""Where more than one leaf in so many arrives with a batch, building anew is about as fast as updating: then no tree is
+built. One that lives is given up where twice as many arrive."""
 SPARSE = 4
 """A tree is only built if there is a leaf for one in so many places of the ring, as each takes memory."""
 TOO_SPARSE = 4 * SPARSE
@@ -178,8 +179,8 @@ class LivePanes:
     def _makes_room(self, until: int, new: int) -> bool:
         shape, span = self._trees[0].shape, until - self._first
         lanes = len(self._leaves_of_lane)
-        capacity = max(shape.capacity, span)
-        if lanes * capacity > TOO_SPARSE * (int(self._leaves_of_lane.sum()) + new) or span > 1 << 40:
+        capacity, count = max(shape.capacity, span), int(self._leaves_of_lane.sum()) + new
+        if lanes * capacity > TOO_SPARSE * count or new * CHANGED > 2 * count:
             return False
         if span > shape.capacity:
             shape = RingShape.of(self._longest(self._operator), span + span // ROOM)
