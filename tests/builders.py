@@ -15,8 +15,8 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
+from muntin.engine import live, store
 from muntin.engine import map_stage as pane_stage
-from muntin.engine import store
 from muntin.engine.chunks import bundles, needed
 from muntin.engine.chunks import store as chunk_store
 from muntin.engine.emitted import Emitted
@@ -40,6 +40,7 @@ from muntin.features.workers.jobs import computed
 from muntin.features.workers.policy import Workers
 from muntin.holistic import frequent
 from muntin.holistic.applied import Applied
+from muntin.panes import deferred
 from muntin.panes.table import PaneTable
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
@@ -313,9 +314,26 @@ class Step:
 
 
 @contextmanager
-def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
-    """Fold, rewrite and slice early, answer from pieces however many edges windows have, and look at every leaf."""
+def living(lives: bool = True) -> Iterator[None]:
+    """Trees live wherever they can, in rings without much room; or nowhere."""
+    few, sparse = (0, 1 << 10) if lives else (1 << 40, 1)
     with (
+        patch.multiple(
+            live, FEWEST_PANES=few, FEWEST_LEAVES=few, CHANGED=0, SPARSE=sparse, TOO_SPARSE=sparse, ROOM=1 << 20
+        ),
+        patch.object(deferred, "SLACK", 8),
+    ):
+        yield
+
+
+@contextmanager
+def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
+    """Fold, rewrite and slice early, answer from pieces however many edges windows have, and look at every leaf.
+
+    Trees live wherever they can, in small rings, unless `useless` is 0.
+    """
+    with (
+        living(bool(useless)),
         patch.object(operator_module, "FEW_EDGES", 0),
         patch.object(leaf_index, "FEW", most % 2),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),

@@ -22,6 +22,20 @@ State: TypeAlias = tuple[Array, ...]
 Combine: TypeAlias = Callable[[State, State], State]
 
 
+def combine_present(combine: Combine, left: State, right: State) -> State:
+    """Combine states whose first column says where there is one. Where only one side has one, that is the result."""
+    both = left[0] & right[0]
+    if all_true(both):
+        return (both, *combine(left[1:], right[1:]))
+    columns = tuple(np.where(left[0], a, b) for a, b in zip(left[1:], right[1:], strict=True))
+    positions = np.flatnonzero(both)
+    if len(positions):
+        combined = combine(*(tuple(column[positions] for column in side[1:]) for side in (left, right)))
+        for column, update in zip(columns, combined, strict=True):
+            column[positions] = update
+    return (left[0] | right[0], *columns)
+
+
 def count_true(mask: Array) -> int:
     """`mask.sum()`, but much faster for short arrays, such as one window at a time."""
     return int(np.count_nonzero(mask))

@@ -14,9 +14,12 @@ from muntin.engine.chunks.store import ChunkStore
 from muntin.engine.contents import ShardTuples
 from muntin.engine.features import ShardFeature
 from muntin.engine.ingest import Ingested
+from muntin.engine.live import LivePanes
+from muntin.engine.live_reader import LiveReader
 from muntin.engine.map_stage import NO_TIME, PackedPanes
 from muntin.engine.metrics import Metrics
 from muntin.engine.operators.operator import Closing, WindowOperator, WindowReader
+from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import open_rows
 from muntin.engine.state import StateValues
@@ -122,6 +125,7 @@ class ShardBatch:
     """Notes of features from the batch before, by their names, if this worker ran it."""
     before: PaneTable | None = None
     arrived: PaneTable | None = None
+    arrived_leaves: int = 0
     ingested: Ingested | None = None
     tuples: ShardTuples | None = None
     """The tuples of the closing windows, once the batch is ingested."""
@@ -131,6 +135,8 @@ class ShardBatch:
     """The part of it that is new and has to be written."""
     remembers_table: bool = True
     """Whether the table may stay in the worker's memory."""
+    live: LivePanes | None = None
+    """The trees over the time windows' panes that live from batch to batch, if there are any."""
     new_notes: dict[str, Any] = field(default_factory=dict)
     """Notes of features for the next batch."""
 
@@ -152,5 +158,7 @@ class ShardBatch:
         assert self.ingested is not None
         assert self.tuples is not None
         reader = self.reader(operator)
+        if self.live is not None and isinstance(operator, TimeOperator):
+            reader = LiveReader(operator, self.ingested.table, self.live)
         for closing in reader.closing(after, until, self.plan.keeps_tuples):
             yield Selected(operator, reader, closing, self.ingested.table, self.tuples)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array, run_starts
+from muntin.engine.live import LivePanes
 from muntin.engine.operators.operator import Arrival, TupleOperator
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import waiting, without_closed_of_part
@@ -21,6 +22,8 @@ class Ingested:
     """The table after a batch was ingested, and what is new in it."""
 
     table: PaneTable
+    live: LivePanes | None
+    """The trees over it that live from batch to batch, if there are any."""
     arrived: PaneTable | None
     """The panes that arrived, and those of the arrived tuples that wait."""
     made: tuple[PaneTable, ...]
@@ -46,15 +49,23 @@ class Ingested:
 
 
 def ingest(
-    plan: Plan, before: PaneTable | None, arrived: PaneTable | None, closed: Watermarks, now: Watermarks
+    plan: Plan,
+    before: PaneTable | None,
+    arrived: PaneTable | None,
+    closed: Watermarks,
+    now: Watermarks,
+    live: LivePanes | None = None,
 ) -> Ingested | None:
-    """Add what arrived to the table of the batch before; None if both are empty."""
+    """Add what arrived to the table of the batch before, and to the trees over it; None if both are empty."""
     present = [table for table in (before, arrived) if table is not None]
     if not present:
         return None
-    table = merge(plan.layout, present)
+    if live is None or before is None or arrived is None or not arrived.size:
+        table = merge(plan.layout, present)
+    else:
+        table, live = live.merged(plan.layout, before, arrived)
     if table.tuples is None:
-        return Ingested(table, arrived, (), 0, None)
+        return Ingested(table, live, arrived, (), 0, None)
     is_fresh = np.arange(len(table.tuples)) >= (0 if before is None or before.tuples is None else len(before.tuples))
     finalized = (table.tuples.time >= closed.finalized) & (table.tuples.time < now.finalized) & plan.needs_order
     finalized_at = np.flatnonzero(finalized)
@@ -77,8 +88,12 @@ def ingest(
         tuples, is_fresh = tuples.take(order), is_fresh[order]
         table = replace(table, tuples=tuples)
     waits = waiting(tuples.time, plan, now)
+    table = merge(plan.layout, [table.only(tuples=waits), *made], overlay=True)
+    if live is not None:
+        live.follow(table.dictionaries)
     return Ingested(
-        table=merge(plan.layout, [table.only(tuples=waits), *made], overlay=True),
+        table=table,
+        live=live,
         arrived=None if arrived is None else arrived.only(tuples=waits[is_fresh]),
         made=tuple(made),
         invalid_rows=invalid_rows,

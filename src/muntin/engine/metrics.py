@@ -37,7 +37,7 @@ ENGINE_METRICS = (
     Metric("results", "Windows of keys that closed, or the rows that a function returned for them.", counter=True),
     Metric("panes", "Panes of keys that open windows still need."),
     Metric("tuples", "Tuples that wait in the state, unaggregated."),
-    Metric("hot_bytes", "Bytes of the panes in the workers' memory."),
+    Metric("hot_bytes", "Bytes of the panes in the workers' memory, and of the trees over them."),
     Metric("state_bytes", "Bytes of the panes and chunks in the state."),
     Metric("segments", "Values of the state that hold panes."),
     Metric("cache_hits", "Shards whose panes were still in the memory of their worker."),

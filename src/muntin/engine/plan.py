@@ -282,6 +282,15 @@ class Plan:
         first = self.operators[0]
         return first if isinstance(first, TimeOperator) else None
 
+    @cached_property
+    def lives(self) -> bool:
+        """Whether time windows can be answered from trees that live from batch to batch.
+
+        Where shards hand their windows to tasks, these get the leaves.
+        """
+        is_spread = any(isinstance(step, Spread) for step in self.steps)
+        return self.streaming and self.over_time is not None and self.over_time.lives and not is_spread
+
     @property
     def needs_order(self) -> bool:
         """Whether tuples wait in the state until they are finalized."""

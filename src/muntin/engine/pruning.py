@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from muntin.arrays import BoolArray, Int64Array
+from muntin.engine.live import LivePanes
 from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.panes.table import PaneTable
@@ -18,12 +19,18 @@ from muntin.panes.watermarks import Watermarks
 LateRows: TypeAlias = Callable[[BoolArray, Int64Array, Watermarks, bool], BoolArray]
 
 
-def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks) -> PaneTable:
-    """The leaves and tuples of a table that open windows need."""
+def without_closed(table: PaneTable, plan: Plan, watermarks: Watermarks, live: LivePanes | None = None) -> PaneTable:
+    """The leaves and tuples of a table that open windows need; those of time windows as their trees know them."""
+    if live is not None:
+        table = live.pruned(table, watermarks.watermark)
     kept = [
         mask
         for operator in plan.operators
-        for mask in operator.open(operator.own(table), operator.closes_at(watermarks))
+        for mask in (
+            [None] * len(operator.leaf_sets)
+            if live is not None and operator is plan.over_time
+            else operator.open(operator.own(table), operator.closes_at(watermarks))
+        )
     ]
     return table.filter(kept, _waiting(table, plan, watermarks))
 

@@ -17,13 +17,14 @@ from muntin.engine.contents import ShardTuples
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import ShardFeature, Task
 from muntin.engine.ingest import additions, ingest
+from muntin.engine.live import LivePanes
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metrics
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
 from muntin.engine.store import Change, Header, ShardStore, header_parts
-from muntin.panes.table import compacted
+from muntin.panes.table import PaneTable, compacted
 from muntin.panes.watermarks import Watermarks
 
 EVERYTHING = NEVER_MORE
@@ -81,6 +82,7 @@ class Shard:
             notes=self.store.notes(),
             before=self.store.table(),
             arrived=arrived.merged(self.plan),
+            live=self.store.take_live(),
         )
         self.metrics.add(**arrived.counts)
         self._call_features(lambda feature: feature.begin(batch))
@@ -98,9 +100,11 @@ class Shard:
         return Watermarks(watermark, max(watermark, final, closed.finalized))
 
     def _ingest(self, batch: ShardBatch) -> None:
-        batch.ingested = ingest(self.plan, batch.before, batch.arrived, batch.closed, batch.now)
+        batch.arrived_leaves = 0 if batch.arrived is None else batch.arrived.size
+        batch.ingested = ingest(self.plan, batch.before, batch.arrived, batch.closed, batch.now, batch.live)
         if batch.ingested is None:
             return
+        batch.live = batch.ingested.live
         self.metrics.add(invalid_rows=batch.ingested.invalid_rows)
         batch.tuples = shard_tuples(batch)
         self._call_features(lambda feature: feature.ingested(batch))
@@ -145,12 +149,23 @@ class Shard:
         ingested = batch.ingested
         if ingested is None or batch.now.watermark >= EVERYTHING:
             return
-        batch.left = without_closed(ingested.table, self.plan, batch.now)
+        batch.left = without_closed(ingested.table, self.plan, batch.now, batch.live)
         batch.added = additions(self.plan, ingested, batch.left, batch.now)
         if self.plan.keeps_chunks:
             self._keep_chunks(batch)
         self._call_features(lambda feature: feature.prune(batch))
-        batch.left = compacted(self.plan.layout, batch.left)
+        self._compact(batch, batch.left)
+
+    def _compact(self, batch: ShardBatch, left: PaneTable) -> None:
+        """Forget keys and values that are no longer used, and see to it that trees that pay live on."""
+        batch.left = compacted(self.plan.layout, left)
+        if batch.live is not None and batch.left.keys is not left.keys:
+            batch.live.follow_keys(left.used_keys())
+        if batch.live is not None:
+            batch.live.follow(batch.left.dictionaries)
+        elif self.plan.lives:
+            assert self.plan.over_time is not None
+            batch.live = LivePanes.of(self.plan.over_time, batch.left, batch.arrived_leaves)
 
     def _keep_chunks(self, batch: ShardBatch) -> None:
         """Write complete chunks, and drop those that no window needs."""
@@ -180,6 +195,7 @@ class Shard:
                 parts,
                 batch.new_notes,
                 batch.remembers_table,
+                batch.live,
             )
         )
         self._measure(batch, header)
@@ -205,7 +221,7 @@ class Shard:
         if table is not None:
             metrics["panes"] = sum(len(operator.own(table)[0]) for operator in self.plan.operators)
             metrics["tuples"] = 0 if table.tuples is None else len(table.tuples)
-            metrics["hot_bytes"] = table.nbytes
+            metrics["hot_bytes"] = table.nbytes + (0 if batch.live is None else batch.live.nbytes)
 
     def _call_features(self, step: Callable[[ShardFeature], None]) -> None:
         for feature in self.features.values():

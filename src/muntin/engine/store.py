@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from muntin.engine.chunks.store import Chunk, ChunkPolicy, ChunkStore, Stretches
 from muntin.engine.described import describe, other_query, other_shards
 from muntin.engine.host import Host
+from muntin.engine.live import LivePanes
 from muntin.engine.operators.operator import ALWAYS
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed, without_closed_of_part
@@ -108,6 +109,7 @@ class HotCache:
         self._tables: OrderedDict[tuple[str, int], tuple[str, PaneTable]] = OrderedDict()
         self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
         self._notes: OrderedDict[tuple[str, int], tuple[str, Mapping[str, Any]]] = OrderedDict()
+        self._live: OrderedDict[tuple[str, int], tuple[str, LivePanes]] = OrderedDict()
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
         """Chunks by name. Names are never reused, so these need no version."""
@@ -122,6 +124,20 @@ class HotCache:
         """Notes of features, by their names."""
         return self._verified(self._notes, (query, shard), version) or {}
 
+    def take_live(self, query: str, shard: int, version: str) -> LivePanes | None:
+        """The trees over the table, if they are of this version.
+
+        A batch changes them. So they are taken out: should it fail, the next one does not find trees of a batch that
+        never was.
+        """
+        live = self._verified(self._live, (query, shard), version)
+        self._live.pop((query, shard), None)
+        return live
+
+    def put_live(self, query: str, shard: int, version: str, live: LivePanes) -> None:
+        self._live[query, shard] = (version, live)
+        self._trim(self._live, (query, shard))
+
     def put_table(self, query: str, shard: int, version: str, table: PaneTable) -> None:
         self._tables[query, shard] = (version, table)
         self._trim(self._tables, (query, shard))
@@ -132,9 +148,9 @@ class HotCache:
 
     def release_moved(self, host: Host) -> None:
         """Evict shards that other workers of the host run now: one copy per shard is enough."""
-        for query, shard in {*self._tables, *self._chunks, *self._notes}:
+        for query, shard in {*self._tables, *self._chunks, *self._notes, *self._live}:
             if host.copies(query, shard).is_elsewhere():
-                for entries in (self._tables, self._chunks, self._notes):
+                for entries in (self._tables, self._chunks, self._notes, self._live):
                     entries.pop((query, shard), None)
 
     @staticmethod
@@ -171,6 +187,8 @@ class ShardStore(Protocol):
 
     def notes(self) -> Mapping[str, Any]: ...
 
+    def take_live(self) -> LivePanes | None: ...
+
     def commit(self, change: Change) -> Header: ...
 
 
@@ -190,6 +208,8 @@ class Change:
     """Notes of features, for the worker's memory."""
     remembers_table: bool = True
     """Whether the table stays in the worker's memory."""
+    live: LivePanes | None = None
+    """The trees over the table, for the worker's memory."""
 
 
 class TableStore:
@@ -210,6 +230,9 @@ class TableStore:
 
     def notes(self) -> Mapping[str, Any]:
         return {}
+
+    def take_live(self) -> LivePanes | None:
+        return None
 
     def commit(self, change: Change) -> Header:
         return replace(self.header, totals=change.counters)
@@ -260,6 +283,10 @@ class PaneStore:
         """Notes of features, if this worker made the current state."""
         return self._cache.notes(self._query, self._shard, self.header.version)
 
+    def take_live(self) -> LivePanes | None:
+        """The trees over the table that `table` returned, if it was in memory. The batch may change them."""
+        return self._cache.take_live(self._query, self._shard, self.header.version) if self.cache_hit else None
+
     def commit(self, change: Change) -> Header:
         """Write the change to the state."""
         table, added, watermarks = change.table, change.added, change.watermarks
@@ -288,6 +315,8 @@ class PaneStore:
         self._backend.write_header(header.encode())
         if table is not None and change.remembers_table:
             self._cache.put_table(self._query, self._shard, header.version, table)
+            if change.live is not None:
+                self._cache.put_live(self._query, self._shard, header.version, change.live)
         self._cache.put_notes(self._query, self._shard, header.version, change.notes)
         self._plan.host.copies(self._query, self._shard).claim()
         self._cache.release_moved(self._plan.host)

@@ -9,11 +9,23 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Float64Array, Int64Array, all_true, positions_in_runs, run_starts, stable_order
+from muntin.arrays import (
+    BoolArray,
+    Float64Array,
+    Int64Array,
+    all_true,
+    expand,
+    positions_in_runs,
+    run_starts,
+    stable_order,
+)
 from muntin.panes import keys
 from muntin.panes.tuples import WEIGHT, Tuples
 from muntin.partials import values
 from muntin.tree.wavelet import WaveletMatrix
+
+SELECTED = 4
+"""Up to this many places of a single window are selected; for more, its tuples are sorted."""
 
 
 @dataclass
@@ -78,6 +90,7 @@ class Selection:
     end: Int64Array
     one_per_key: bool = False
     weights: Float64Array | None = None
+    _selected_places: int = 0
 
     @classmethod
     def of(cls, windows: WindowContents, column: pa.Array, kept: BoolArray | None) -> Selection:
@@ -142,10 +155,39 @@ class Selection:
         rank[self.by_value] = self.position
         return WaveletMatrix(rank, int(self.position.max(initial=0)) + 1)
 
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no two windows share a tuple, as where every key has one window: then there is nothing to share."""
+        return all_true(self.begin[1:] >= self.end[:-1])
+
+    @cached_property
+    def by_value_in_windows(self) -> Int64Array:
+        """The tuples of each window, from the smallest value to the largest, if windows are apart."""
+        tuples, window = expand(self.begin, self.sizes)
+        return np.asarray(tuples[stable_order(self.order_keys[tuples], window)])
+
     def kth(self, windows: Int64Array, k: Int64Array) -> Int64Array:
         """The tuple with the k-th smallest value (from 0) in each of these windows; `k` may have several rows."""
         begin = self.begin[windows]
         if self.one_per_key:
             return np.asarray(self.by_value[begin + k])
+        if len(self.sizes) == 1 and k.ndim == 1 and self._selected_places + len(k) <= SELECTED:
+            self._selected_places += len(k)
+            return self._selected(int(self.begin[0]), int(self.end[0]), k)
+        if self.apart:
+            first = np.cumsum(self.sizes) - self.sizes
+            return np.asarray(self.by_value_in_windows[first[windows] + k])
         position = self.first_of_key[begin] + self.ranks.kth(begin, self.end[windows], k)
         return np.asarray(self.by_value[position])
+
+    def _selected(self, begin: int, end: int, k: Int64Array) -> Int64Array:
+        """The same for a single window: selecting a few tuples is faster than sorting all."""
+        keys = self.order_keys[begin:end]
+        found = np.partition(keys, k)[k]
+        return begin + np.array([_nth_equal(keys, *each) for each in zip(found.tolist(), k.tolist(), strict=True)])
+
+
+def _nth_equal(keys: Int64Array, value: int, place: int) -> int:
+    """The position of the value at this place of the sorted keys, where equal keys stay in order."""
+    equal = np.flatnonzero(keys == value)
+    return int(equal[place - np.count_nonzero(keys < value)])

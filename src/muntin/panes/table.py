@@ -6,7 +6,7 @@ The pane stage sends tables, segments of the state contain them, and the tree is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -129,6 +129,15 @@ class Leaves:
             return Leaves(select(self.key), select(self.time), tuple(select(column) for column in self.state))
         return Leaves(self.key[selection], self.time[selection], tuple(column[selection] for column in self.state))
 
+    def recoded(self, codes: Int64Array) -> Leaves:
+        """The same leaves under new key codes, which are in the order of the old ones."""
+        return Leaves(codes[self.key], self.time, self.state)
+
+    @property
+    def used_codes(self) -> Int64Array:
+        """The codes of keys with leaves."""
+        return self.key[run_starts(self.key)]
+
     @property
     def nbytes(self) -> int:
         return self.key.nbytes + self.time.nbytes + sum(column.nbytes for column in self.state)
@@ -157,23 +166,27 @@ class PaneTable:
         rows = sum(leaves.nbytes for leaves in self.leaves) + (0 if self.tuples is None else self.tuples.nbytes)
         return rows + int(self.keys.nbytes) + sum(int(values.nbytes) for values in self.dictionaries.values())
 
-    def filter(self, kept: Sequence[BoolArray], tuples: BoolArray | None = None) -> PaneTable:
-        """Only the marked leaves, set by set, and the marked tuples; keys and dictionaries stay as they are."""
+    def filter(self, kept: Sequence[BoolArray | None], tuples: BoolArray | None = None) -> PaneTable:
+        """Only the marked leaves, set by set (all of a set without marks), and the marked tuples.
+
+        Keys and dictionaries stay as they are.
+        """
         kept_leaves = tuple(
-            leaves if mask.all() else leaves.take(mask) for leaves, mask in zip(self.leaves, kept, strict=True)
+            leaves if mask is None or mask.all() else leaves.take(mask)
+            for leaves, mask in zip(self.leaves, kept, strict=True)
         )
         kept_tuples = self.tuples if self.tuples is None or tuples is None else self.tuples.take(tuples)
         return PaneTable(self.keys, kept_leaves, self.dictionaries, kept_tuples)
 
     def only(self, tuples: BoolArray) -> PaneTable:
         """All leaves, and the marked tuples."""
-        return self.filter([np.ones(len(leaves), dtype=bool) for leaves in self.leaves], tuples)
+        return self if self.tuples is None else replace(self, tuples=self.tuples.take(tuples))
 
     def used_keys(self) -> BoolArray:
         """Which keys have a leaf or a tuple."""
         used = np.zeros(self.keys.num_rows, dtype=bool)
         for leaves in self.leaves:
-            used[leaves.key[run_starts(leaves.key)]] = True
+            used[leaves.used_codes] = True
         if self.tuples is not None:
             used[self.tuples.key] = True
         return used
@@ -203,23 +216,61 @@ def merge(layout: Layout, tables: Sequence[PaneTable], *, overlay: bool = False)
     tables = [table for table in tables if table.size] or list(tables[:1])
     if len(tables) == 1:
         return tables[0]
-    keys, recoded = merged_keys(layout, tables)
-    dictionaries, ranks = _merge_dictionaries(tables)
-    leaves = []
-    for index, leaf_set in enumerate(layout.leaf_sets):
-        parts = [table.leaves[index] for table in tables]
+    union = Union.of(layout, tables)
+    leaves = tuple(union.merged(index, leaf_set, overlay=overlay) for index, leaf_set in enumerate(layout.leaf_sets))
+    return union.table(leaves)
+
+
+@dataclass(frozen=True)
+class Union:
+    """The keys and dictionaries of several tables as one, with the new codes and ranks of each table."""
+
+    tables: Sequence[PaneTable]
+    keys: pa.RecordBatch
+    recoded: Sequence[Int64Array]
+    dictionaries: Mapping[str, pa.Array]
+    ranks: Sequence[Mapping[str, Int64Array]]
+
+    @classmethod
+    def of(cls, layout: Layout, tables: Sequence[PaneTable]) -> Union:
+        keys, recoded = merged_keys(layout, tables)
+        dictionaries, ranks = _merge_dictionaries(tables)
+        return cls(tables, keys, recoded, dictionaries, ranks)
+
+    def table(self, leaves: tuple[Leaves, ...]) -> PaneTable:
+        """A table of these leaves, and of all tuples."""
+        tuples = [
+            table.tuples.recoded(codes)
+            for table, codes in zip(self.tables, self.recoded, strict=True)
+            if table.tuples is not None
+        ]
+        return PaneTable(self.keys, leaves, self.dictionaries, concatenated(tuples) if tuples else None)
+
+    def of_table(self, t: int, index: int, leaf_set: LeafSet) -> Leaves:
+        """The leaves of one set of one table, with their new codes and ranks."""
+        leaves = self.tables[t].leaves[index]
+        columns = zip(leaf_set.fields, leaves.state, strict=True)
+        state = tuple(reranked(column, field, self.ranks[t]) for field, column in columns)
+        return Leaves(self.recoded[t][leaves.key], leaves.time, state)
+
+    def merged(self, index: int, leaf_set: LeafSet, *, overlay: bool = False) -> Leaves:
+        """The leaves of one set of all tables, in order."""
+        parts = [table.leaves[index] for table in self.tables]
         filled = [t for t, part in enumerate(parts) if len(part)]
-        state = tuple(
-            _joined([_rerank(parts[t].state[f], field, ranks[t]) for t in filled or [0]])
-            for f, field in enumerate(leaf_set.fields)
-        )
-        key = _joined([recoded[t][parts[t].key] for t in filled or [0]])
-        joined = Leaves(key, _joined([parts[t].time for t in filled or [0]]), state)
+        if len(filled) == 1 and self._is_unchanged(filled[0]):
+            return parts[filled[0]]
+        recoded = [self.of_table(t, index, leaf_set) for t in filled or [0]]
+        key, time = (_joined([getattr(leaves, name) for leaves in recoded]) for name in ("key", "time"))
+        joined = Leaves(key, time, tuple(map(_joined, zip(*(leaves.state for leaves in recoded), strict=True))))
         if overlay and leaf_set.latest and len(filled) > 1:
-            joined = _latest(joined, np.repeat(filled, [len(parts[t]) for t in filled]), keys.num_rows)
-        leaves.append(joined if len(filled) < 2 and _is_monotone(recoded, filled) else arranged(leaf_set, joined))
-    tuples = [table.tuples.recoded(recoded[t]) for t, table in enumerate(tables) if table.tuples is not None]
-    return PaneTable(keys, tuple(leaves), dictionaries, concatenated(tuples) if tuples else None)
+            joined = _latest(joined, np.repeat(filled, [len(parts[t]) for t in filled]), self.keys.num_rows)
+        return joined if len(filled) < 2 and _is_monotone(self.recoded, filled) else arranged(leaf_set, joined)
+
+    def _is_unchanged(self, t: int) -> bool:
+        """Whether the leaves of a table have the codes and ranks that they had."""
+        table = self.tables[t]
+        same_ranks = (len(self.dictionaries[name]) == len(values) for name, values in table.dictionaries.items())
+        return table.keys is self.keys and all(same_ranks)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -245,12 +296,12 @@ def compacted(layout: Layout, table: PaneTable, slack: int | None = None) -> Pan
     With a `slack` of 0, any unused key is removed.
     """
     keys, leaves, tuples = table.keys, table.leaves, table.tuples
-    used = table.used_keys()
-    count = int(used.sum())
-    if keys.num_rows > (2 * count + _SLACK if slack is None else count + slack):
+    used = table.used_keys() if slack is not None or keys.num_rows > _SLACK else None
+    count = keys.num_rows if used is None else int(used.sum())
+    if used is not None and keys.num_rows > (2 * count + _SLACK if slack is None else count + slack):
         recoded = np.cumsum(used) - 1
         keys = keys.filter(pa.array(used))
-        leaves = tuple(Leaves(recoded[old.key], old.time, old.state) for old in leaves)
+        leaves = tuple(old.recoded(recoded) for old in leaves)
         tuples = None if tuples is None else tuples.recoded(recoded)
     dictionaries = dict(table.dictionaries)
     for column, dictionary in table.dictionaries.items():
@@ -272,18 +323,18 @@ def _compacted_dictionary(
             if field.dictionary == column:
                 used[~ranks if field.inverted else ranks] = True
     new_ranks = {column: np.cumsum(used) - 1}
-    reranked = tuple(
+    new_leaves = tuple(
         Leaves(
             old.key,
             old.time,
             tuple(
-                _rerank(ranks, field, new_ranks) if field.dictionary == column else ranks
+                reranked(ranks, field, new_ranks) if field.dictionary == column else ranks
                 for field, ranks in zip(leaf_set.fields, old.state, strict=True)
             ),
         )
         for leaf_set, old in zip(layout.leaf_sets, leaves, strict=True)
     )
-    return dictionary.filter(pa.array(used)), reranked
+    return dictionary.filter(pa.array(used)), new_leaves
 
 
 def arranged(leaf_set: LeafSet, leaves: Leaves) -> Leaves:
@@ -346,7 +397,7 @@ def _merge_dictionaries(tables: Sequence[PaneTable]) -> tuple[dict[str, pa.Array
     return union, ranks
 
 
-def _rerank(column: Array, field: Field, ranks: Mapping[str, Int64Array]) -> Array:
+def reranked(column: Array, field: Field, ranks: Mapping[str, Int64Array]) -> Array:
     if field.dictionary is None or not len(column):
         return column
     new = ranks[field.dictionary]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, Int64Array, Runs, State, fold_runs, run_starts
+from muntin.arrays import Array, Int64Array, Runs, State, combine_present, fold_runs, run_starts
 from muntin.errors import MuntinError
 from muntin.partials import values
 from muntin.partials.partial import Field, Partial
@@ -127,13 +127,7 @@ class OptionalPartial(Partial):
         return (present, *columns)
 
     def combine(self, left: State, right: State) -> State:
-        both = np.flatnonzero(left[0] & right[0])
-        columns = tuple(np.where(left[0], a, b) for a, b in zip(left[1:], right[1:], strict=True))
-        if len(both):
-            combined = self.inner.combine(*(tuple(column[both] for column in side[1:]) for side in (left, right)))
-            for column, update in zip(columns, combined, strict=True):
-                column[both] = update
-        return (left[0] | right[0], *columns)
+        return combine_present(self.inner.combine, left, right)
 
 
 def as_numpy(array: pa.Array) -> Array:

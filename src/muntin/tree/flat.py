@@ -66,10 +66,15 @@ class FlatTree:
 
     def _widest_nodes(self, position: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The flat index and the span of the widest node that starts at each position and stays within the range."""
-        fits = _floor_log2(end - position)
-        aligned = np.where(position == 0, fits, _floor_log2(position & -position))
-        level = np.minimum(np.minimum(fits, aligned), len(self._offsets) - 1)
+        level = widest_levels(position, end, len(self._offsets) - 1)
         return self._offsets[level] + (position >> level), np.left_shift(1, level)
+
+
+def widest_levels(position: Int64Array, end: Int64Array, top: int) -> Int64Array:
+    """The level of the widest node, up to level `top`, that starts at each position and stays within the range."""
+    fits = _floor_log2(end - position)
+    aligned = np.where(position == 0, fits, _floor_log2(position & -position))
+    return np.minimum(np.minimum(fits, aligned), top)
 
 
 def _floor_log2(values: Int64Array) -> Int64Array:

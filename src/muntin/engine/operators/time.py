@@ -27,7 +27,7 @@ from muntin.panes.grid import PaneGrid, last_ends
 from muntin.panes.table import Leaves, PaneTable
 from muntin.tree import FlatTree
 from muntin.tree.doubling import doubled_ranges
-from muntin.windows import PaneWindow
+from muntin.windows import CumulativeWindow, PaneWindow, TimeWindow
 
 Slot: TypeAlias = tuple[int, int]
 """A leaf set, and the index at which a partial's fields begin in it."""
@@ -68,6 +68,20 @@ class TimeOperator(WindowOperator):
     @cached_property
     def grid(self) -> PaneGrid:
         return PaneGrid.of(self.models)
+
+    def panes(self, times: Int64Array) -> Int64Array:
+        """The number of the pane that contains each time."""
+        return np.floor_divide(times - self.grid.offset, self.grid.length)
+
+    def first_open(self, watermark: int) -> int:
+        """The start of the first window that is open at a watermark: no window needs an earlier pane."""
+        return min(window.start(window.last_ended(watermark) + 1) for window in self.models)
+
+    @cached_property
+    def lives(self) -> bool:
+        """Whether its windows can be answered from a tree that lives from batch to batch."""
+        is_split = any(not isinstance(window, TimeWindow | CumulativeWindow) for window in self.models)
+        return not is_split and self.incomplete_set is None and not self.requested[True].outputs
 
     @cached_property
     def requested(self) -> dict[bool, RequestedPartials]:
