@@ -184,7 +184,8 @@ class Selection:
         """The same for a single window: selecting a few tuples is faster than sorting all."""
         keys = self.order_keys[begin:end]
         found = np.partition(keys, k)[k]
-        return begin + np.array([_nth_equal(keys, *each) for each in zip(found.tolist(), k.tolist(), strict=True)])
+        places = [_nth_equal(keys, *each) for each in zip(found.tolist(), k.tolist(), strict=True)]
+        return begin + np.array(places, dtype=np.int64)
 
 
 def _nth_equal(keys: Int64Array, value: int, place: int) -> int:

@@ -15,7 +15,7 @@ from muntin.arrays import Int64Array, spans
 from muntin.engine.batch import Selected, ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.ingest import Ingested, ingest
-from muntin.engine.operators.operator import NEVER_MORE, TupleOperator, WindowOperator
+from muntin.engine.operators.operator import NEVER_MORE, Closing, TupleOperator, WindowOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.panes.table import Leaves, PaneTable, merged_keys
@@ -106,9 +106,8 @@ def windows_over(
     others = (leaf_set.empty() for leaf_set in batch.plan.layout.leaf_sets[1:])
     found = operator.reader(PaneTable(table.keys, (panes, *others), {}))
     for closing in found.closing(after, until, batch.plan.keeps_tuples):
-        # The table may have more keys with panes in a window than those that have changed.
-        closing = replace(closing, answers=replace(closing.answers, alone=False))
-        yield Selected(operator, reader, closing, table, batch.tuples)
+        # The table may have more keys with panes in a window than those that have changed, and more panes of a key.
+        yield Selected(operator, reader, Closing(replace(closing.answers, alone=False)), table, batch.tuples)
 
 
 def _of_few_keys(table: PaneTable, key: Int64Array) -> PaneTable:
