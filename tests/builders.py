@@ -20,7 +20,7 @@ from muntin.engine import store
 from muntin.engine.chunks import bundles, needed
 from muntin.engine.chunks import store as chunk_store
 from muntin.engine.emitted import Emitted
-from muntin.engine.features import Option
+from muntin.engine.features import Option, Task
 from muntin.engine.functions import AppliedFunction
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
@@ -230,6 +230,7 @@ def read(plan: Plan, batches: Iterable[pa.RecordBatch]) -> tuple[list[tuple[Plac
             named = [output.name for output in plan.outputs] + ["partial"] * plan.schema.has_partial
             named += [] if plan.function is None else plan.function.schema.names
             named += ["quality"] * (plan.schema.is_estimated)
+            named += [column.name for column in plan.schema.added]
             results.append((place, {name: columns[name][i] for name in named}))
     return results, late
 
@@ -337,6 +338,8 @@ class Stream:
         self.states = {shard: MemoryState() for shard in plan.shards}
         self.cache = HotCache(capacity=8)
         self.metrics: dict[int, Metrics] = {}
+        self.clock = 0
+        """The processing time of the next batch, in milliseconds."""
 
     def store(self, shard: int) -> PaneStore:
         return PaneStore(plan_of(self.plan, shard), "query", shard, self.states[shard], self.cache)
@@ -353,7 +356,7 @@ class Stream:
         """What every shard tells in a batch."""
         sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         for shard, share in by_shard(self.plan, sent).items():
-            stage = Shard(plan_of(self.plan, shard), self.store(shard), shard)
+            stage = Shard(plan_of(self.plan, shard), self.store(shard), shard, Task(clock=self.clock))
             batches = list(computed(self.plan, stage.run(share, watermark)))
             self.metrics[shard] = stage.metrics
             yield batches

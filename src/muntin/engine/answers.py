@@ -135,6 +135,7 @@ def result_batch(schema: Schema, table: PaneTable, answers: Answers, values: Seq
         table.keys.column(key) if every_key else taken_from(table.keys.column(key), answers.key) for key in schema.keys
     ]
     columns += values
+    columns += [pa.nulls(len(answers.key), column.type) for column in schema.added]
     if schema.late_row is not None:
         columns.append(pa.nulls(len(answers.key), schema.late_row))
     return pa.record_batch(columns, schema=schema.results)

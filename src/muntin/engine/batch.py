@@ -16,6 +16,7 @@ from muntin.engine.features import ShardFeature
 from muntin.engine.ingest import Ingested
 from muntin.engine.map_stage import NO_TIME, PackedPanes
 from muntin.engine.metrics import Metrics
+from muntin.engine.operators.operator import Closing, WindowOperator, WindowReader
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import open_rows
 from muntin.engine.state import StateValues
@@ -91,6 +92,17 @@ def _too_late(rows: bytes, plan: Plan, closed: Watermarks) -> pa.Table:
     return table.filter(pa.array(closed.too_late(times, plan.windows)))
 
 
+@dataclass(frozen=True)
+class Selected:
+    """Windows of one operator to answer, and the data that answer them."""
+
+    operator: WindowOperator
+    reader: WindowReader
+    closing: Closing
+    table: PaneTable
+    tuples: ShardTuples
+
+
 @dataclass
 class ShardBatch:
     """One batch of one shard. Every step of a feature gets it."""
@@ -129,3 +141,14 @@ class ShardBatch:
             after, until = operator.closes_at(self.closed), operator.closes_at(self.now)
             if until > after:
                 yield operator, after, until
+
+    @property
+    def closing_windows(self) -> Iterator[Selected]:
+        """The windows that close with this batch."""
+        assert self.ingested is not None
+        assert self.tuples is not None
+        table = self.ingested.table
+        for operator, after, until in self.closing:
+            reader = operator.reader(table)
+            for closing in reader.closing(after, until, self.plan.keeps_tuples):
+                yield Selected(operator, reader, closing, table, self.tuples)

@@ -27,7 +27,7 @@ from muntin.partials.strata import Strata
 
 if TYPE_CHECKING:
     from muntin.engine.answers import AnswerLink
-    from muntin.engine.batch import ShardBatch
+    from muntin.engine.batch import Selected, ShardBatch
     from muntin.engine.chunks.store import ChunkPolicy
     from muntin.engine.contents import ShardTuples
     from muntin.engine.emitted import Emitted
@@ -49,6 +49,8 @@ class Task:
     host: Host = NO_HOST
     stream: str | None = None
     """The id of the stream, which is in its checkpoint: it stays the same when the stream is started again."""
+    clock: int | None = None
+    """The processing time of the batch in a stream, in milliseconds: the same in every shard and in a replay."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,10 @@ class ShardFeature:
     def ingested(self, batch: ShardBatch) -> None:
         """The batch has been ingested, and no window is answered yet."""
 
+    def select(self, batch: ShardBatch) -> Iterator[Selected] | None:
+        """The windows to answer, if this feature decides that; None for those that close."""
+        return None
+
     def link(self, inner: AnswerLink, tuples: ShardTuples, batch: ShardBatch | None) -> AnswerLink:
         """Its link in the chain of answers, around the inner one; without a batch where a job is computed."""
         return inner
@@ -152,6 +158,8 @@ class Feature:
     metrics: ClassVar[tuple[Metric, ...]] = ()
     estimates: ClassVar[bool] = False
     """Whether answers may be estimates: then results have the column `quality`."""
+    columns: tuple[pa.Field, ...] = ()
+    """Columns that it adds to results. They are null until its `emit` fills them."""
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature | None:
         """Its part in a task of the map stage; None if it has none."""

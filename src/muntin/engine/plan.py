@@ -74,6 +74,8 @@ class Draft:
     """How a running statistic of all tuples is computed: from estimates where tuples are dropped."""
     answers_all_windows: bool = True
     """Whether a shard answers all windows of its keys by itself."""
+    correctable: int = 0
+    """How long windows stay correctable after they have closed, in microseconds."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -132,6 +134,7 @@ class Draft:
             () if self.function is None else tuple(self.function.schema),
             self.late_row,
             any(feature.estimates for feature in self.features),
+            tuple(column for feature in self.features for column in feature.columns),
         )
         return Plan(
             schema,
@@ -143,6 +146,7 @@ class Draft:
             self.delay,
             self.function,
             self.writes_through,
+            correctable=self.correctable,
         )
 
 
@@ -163,6 +167,9 @@ class Plan:
     """The window function, if the query computes one instead of aggregates."""
     writes_through: bool = False
     """Whether tuples are written to chunks on arrival, instead of waiting in memory until a chunk is complete."""
+    correctable: int = 0
+    """How long windows stay correctable after they have closed, in microseconds: the watermarks of a shard are that far
+    behind those of the stream."""
     host: Host = NO_HOST
     """Storage for copies and notes on the hosts of the workers."""
 

@@ -28,6 +28,8 @@ class Schema:
     """The type of a full input row, if late rows are emitted."""
     is_estimated: bool = False
     """Whether answers may be estimates: then results have the column `quality`."""
+    added: tuple[pa.Field, ...] = ()
+    """Columns that features add."""
 
     @cached_property
     def columns(self) -> tuple[pa.Field, ...]:
@@ -72,6 +74,7 @@ class Schema:
         fields += self.columns
         if self.quality_type is not None:
             fields.append(pa.field("quality", self.quality_type))
+        fields += self.added
         if self.late_row is not None:
             fields.append(pa.field("late", self.late_row))
         return pa.schema(fields)

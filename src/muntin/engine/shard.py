@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
 from muntin.engine.answers import AnswerLink, results
-from muntin.engine.batch import Arrived, ShardBatch
+from muntin.engine.batch import Arrived, Selected, ShardBatch
 from muntin.engine.chunks.needed import NeededTuples, drop_useless
 from muntin.engine.contents import ShardTuples
 from muntin.engine.emitted import Emitted, Results
@@ -67,19 +67,16 @@ class Shard:
 
     def _restored(self, arrived: Arrived, closed: Watermarks, watermark: int) -> ShardBatch:
         """The state of the batch before, and what has arrived."""
-        watermark = max(watermark, closed.watermark)
-        finalized = max(watermark, closed.finalized)
-        if self.plan.delay is not None:  # every task reports to every shard, so all shards finalize up to the same time
-            finalized = max(finalized, arrived.latest - self.plan.delay)
+        now = self._now(watermark, arrived.latest, closed)
         policies = (policy for part in self.features.values() if (policy := part.chunk_policy) is not None)
         batch = ShardBatch(
             plan=self.plan,
             shard=self.shard,
             header=self.store.header,
             closed=closed,
-            now=Watermarks(watermark, finalized),
+            now=now,
             metrics=self.metrics,
-            chunks=self.store.chunks(finalized, next(policies, None)),
+            chunks=self.store.chunks(now.finalized, next(policies, None)),
             values=self.store.values,
             notes=self.store.notes(),
             before=self.store.table(),
@@ -88,6 +85,17 @@ class Shard:
         self.metrics.add(**arrived.counts)
         self._call_features(lambda feature: feature.begin(batch))
         return batch
+
+    def _now(self, watermark: int, latest: int, closed: Watermarks) -> Watermarks:
+        """The watermarks of the batch, behind Spark's by as long as closed windows can be corrected."""
+        plan = self.plan
+        if watermark >= EVERYTHING:
+            return Watermarks.at(watermark)
+        final = watermark - (plan.correctable if plan.needs_order else 0)
+        if plan.delay is not None:  # every task reports to every shard, so all shards finalize up to the same time
+            final = max(final, latest - plan.delay - (plan.correctable if plan.needs_order else 0))
+        watermark = max(watermark - plan.correctable, closed.watermark)
+        return Watermarks(watermark, max(watermark, final, closed.finalized))
 
     def _ingest(self, batch: ShardBatch) -> None:
         batch.ingested = ingest(self.plan, batch.before, batch.arrived, batch.closed, batch.now)
@@ -115,12 +123,18 @@ class Shard:
     def _results(self, batch: ShardBatch) -> Iterator[Emitted]:
         if batch.ingested is None:
             return
-        assert batch.tuples is not None
-        table, link = batch.ingested.table, chain(self.plan, batch.tuples, self.features.values(), batch)
-        for operator, after, until in batch.closing:
-            reader = operator.reader(table)
-            for closing in reader.closing(after, until, self.plan.keeps_tuples):
-                yield from results(self.plan.schema, table, operator, reader.combined(closing), link)
+        tuples, link = None, None
+        for windows in self._selected(batch):
+            if link is None or windows.tuples is not tuples:
+                tuples, link = windows.tuples, chain(self.plan, windows.tuples, self.features.values(), batch)
+            combined = windows.reader.combined(windows.closing)
+            yield from results(self.plan.schema, windows.table, windows.operator, combined, link)
+
+    def _selected(self, batch: ShardBatch) -> Iterator[Selected]:
+        """The windows to answer: those that close, unless a feature selects others."""
+        selections = (feature.select(batch) for feature in self.features.values())
+        selected = next((windows for windows in selections if windows is not None), None)
+        return batch.closing_windows if selected is None else selected
 
     def _prune(self, batch: ShardBatch) -> None:
         """Keep what open windows need."""

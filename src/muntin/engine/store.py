@@ -298,7 +298,9 @@ class PaneStore:
         stored = self._backend.read_header()
         shards = len(self._plan.shards)
         if stored is None:
-            return Header(self._plan.fingerprint, shards, version="", watermark=0, finalized=0)
+            start = -self._plan.correctable
+            finalized = start if self._plan.needs_order else 0
+            return Header(self._plan.fingerprint, shards, version="", watermark=start, finalized=finalized)
         header = Header.decode(stored)
         if header.shards != shards:
             raise other_shards(header.shards, shards)

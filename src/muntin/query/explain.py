@@ -68,7 +68,7 @@ def _files(query: Query, scan: Scan) -> str:
     return f"{where}. Rows go through Spark's JVM, which computes {', '.join(computed)}."
 
 
-_PLACES = {"approximate": 1, "shed": 2, "top": 3}
+_PLACES = {"approximate": 1, "shed": 2, "top": 3, "updates": 4}
 """The order in which options are explained."""
 
 
@@ -199,4 +199,8 @@ def _spark(plan: Plan) -> list[str]:
     return lines
 
 
-_LATE = {"drop": "counted and dropped", "emit": "counted and emitted in the column 'late'"}
+_LATE = {
+    "drop": "counted and dropped",
+    "emit": "counted and emitted in the column 'late'",
+    "update": "counted and dropped once the windows can no longer be corrected",
+}

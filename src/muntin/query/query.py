@@ -27,8 +27,11 @@ from muntin.windows import DeltaWindow, Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from muntin.features.updates.policy import Updates
 
-LatePolicy = Literal["drop", "emit"]
+
+LatePolicy = Literal["drop", "emit", "update"]
+Emission = Literal["on_close", "on_change"]
 Method = Literal["concept", "uniform"]
 Place = Literal["panes", "source"]
 Wish = Literal["auto", "keyed", "active", "agnostic"]
@@ -339,21 +342,61 @@ class Query:
         """The option of this name, if the query has it."""
         return next((option for option in self.options if option.name == name), None)
 
-    def late(self, policy: LatePolicy) -> Query:
-        """Choose what happens to rows that are too late for all of their windows.
+    def emit(self, mode: Emission = "on_close", *, every: Duration | None = None) -> Query:
+        """Choose when windows are emitted.
+
+        With "on_change", results get the columns `timing` ("early", "on_time" or "late") and `revision`, from 0 for
+        each window and key. The last revision is the answer of the window.
+
+        Parameters
+        ----------
+        mode
+            "on_close": once, when they close. "on_change": also while they are open, a row for every window and key
+            that has changed since its last row.
+        every
+            The shortest time between two early rows of a window and key, by the clock, such as "10 seconds". By default
+            there may be one in each batch.
+        """
+        return self._updating(self._updates.with_emission(mode, every, self.source.streaming))
+
+    def late(self, policy: LatePolicy, *, within: Duration | None = None) -> Query:
+        """Choose what happens to rows that come after their windows have closed.
 
         Parameters
         ----------
         policy
-            "drop" counts and drops them. "emit" also emits each as a result without a window: the column `late` has
-            the whole row, and is null in all other results. It takes a shuffle of all rows, because only the window
-            stage knows the watermark.
+            "drop" counts rows that are too late for all of their windows and drops them. "emit" also emits each as a
+            result without a window: the column `late` has the whole row, and is null in all other results; `lateness`
+            says by how much it was late, and for which windows. It takes a shuffle of all rows, because only the window
+            stage knows the watermark. "update" corrects closed windows: a late row gives them another row of results,
+            with `timing` "late" and the next `revision`.
+        within
+            For "update": how long a window stays correctable after its end, such as "1 hour".
         """
         one_of(policy, "late policy", dict.fromkeys(get_args(LatePolicy), ""))
         if policy == "emit" and self.source.unreadable:
             name, kind = next(iter(self.source.unreadable.items()))
             raise MuntinError(f"late('emit') emits whole rows, but column {name!r} ({kind}) cannot; drop or cast it.")
-        return replace(self, late_policy=policy)
+        if policy != "update" and within is not None:
+            raise MuntinError(
+                f"within={within!r} is how long late rows correct windows, and late({policy!r}) corrects none; use "
+                "late('update', within=...), or leave it out."
+            )
+        updates = self._updates.with_corrections(within) if policy == "update" else replace(self._updates, within=None)
+        return replace(self._updating(updates), late_policy=policy)
+
+    @property
+    def _updates(self) -> Updates:
+        from muntin.features.updates.policy import Updates
+
+        option = self.option(Updates.name)
+        return option if isinstance(option, Updates) else Updates()
+
+    def _updating(self, updates: Updates) -> Query:
+        """The query with these updates, or without any."""
+        if updates.is_needed:
+            return self.use(updates)
+        return replace(self, options=tuple(option for option in self.options if option.name != updates.name))
 
     def to_df(self) -> DataFrame:
         """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows."""

@@ -48,12 +48,12 @@ def policies(query: Query) -> str:
         schema = ", ".join(f"{field.name} {spark_name(field.type)}" for field in query.function.schema)
         parts.append(call(".apply", query.function.applied.function, schema))
     parts += [option.written for option in sorted(query.options, key=_call_order)]
-    if query.late_policy != "drop":
+    if query.late_policy == "emit":
         parts.append(call(".late", query.late_policy))
     return "".join(parts)
 
 
-_CALLS = ("compress", "approximate", "shed", "top", "parallel")
+_CALLS = ("compress", "approximate", "shed", "top", "parallel", "updates")
 
 
 def _call_order(option: Option) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -86,9 +87,10 @@ class ShardProcessor(StatefulProcessor):
             raise self._unknown(shard)
         plan = self._plan.of_shard(shard)
         store = PaneStore(plan, self._query, shard, self._state, _CACHE)
-        known, before = store.header.version != "", store.header.watermark // 1000
+        known, before = store.header.version != "", (store.header.watermark + plan.correctable) // 1000
         now = timers.getCurrentWatermarkInMs()
-        run = Shard(plan, store, shard, this_task(plan, self._query))
+        task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
+        run = Shard(plan, store, shard, task)
         yield from _frames(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
         if not known or now > before or fired is not None:
             if known and fired is None:
