@@ -188,12 +188,14 @@ def test_the_windows_of_pairs_are_answered_as_soon_as_they_are_complete() -> Non
 def test_late_rows_pass_by() -> None:
     late = pa.struct([("k", pa.string()), ("x", pa.float64())])
     over = finish(sliding(10, 10), ("k",), late)
-    names = [*over.plan.types, "late"]
+    names = [*over.plan.types, "late", "lateness"]
+    lateness = over.schema.field("lateness").type
+    how_late = {"seconds": 2.5, "missed": []}
     rows: list[Mapping[str, Any]] = [
-        {**dict.fromkeys(names), "k": "a", "late": {"k": "a", "x": 1.5}},
+        {**dict.fromkeys(names), "k": "a", "late": {"k": "a", "x": 1.5}, "lateness": how_late},
         {**dict.fromkeys(names), "k": "b", "window_id": 3, TIME: 35, "x": 2.5, "late": None},
     ]
-    types = {**over.plan.types, "late": late}
+    types = {**over.plan.types, "late": late, "lateness": lateness}
     batch = pa.record_batch([pa.array([row[name] for row in rows], types[name]) for name in names], names=names)
     told = pa.Table.from_batches(list(over.run([batch]))).to_pylist()
     assert [(row["k"], row["window_id"], row["late"], row["count"]) for row in told] == [
@@ -201,6 +203,7 @@ def test_late_rows_pass_by() -> None:
         ("b", 3, None, 1),
     ]
     assert told[0]["window"] is None
+    assert [row["lateness"] for row in told] == [how_late, None]
 
 
 # Products that are too large

@@ -106,7 +106,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "progress of a table": (lambda t: muntin.progress(t), "takes the StreamingQuery.*got a DataFrame. A table has no"),
     "progress of a query": (lambda t: muntin.progress(agg(t, n=A.count())), "takes the StreamingQuery.*got a Query"),
     "progress of nothing": (lambda t: muntin.progress(None), "takes the StreamingQuery.*got None; start.. returns it"),
-    "late rows of NA": (lambda t: keyed(t).late(pd.NA), "late policy is <NA>; it can be 'drop' or 'emit'"),  # type: ignore[arg-type]
+    "late rows of NA": (lambda t: keyed(t).late(pd.NA), "late policy is <NA>; it can be 'drop', 'emit' or 'update'"),  # type: ignore[arg-type]
     "late rows of an array": (lambda t: keyed(t).late(np.array([1, 2])), r"late policy is array\(\[1, 2\]\)"),  # type: ignore[arg-type]
     "late rows, almost": (lambda t: keyed(t).late("Drop"), "late policy is 'Drop'.*Did you mean 'drop'"),  # type: ignore[arg-type]
     "workers of NA": (lambda t: keyed(t).parallel(pd.NA), "model is <NA>; it can be 'auto', 'keyed', 'active' or 'agn"),  # type: ignore[arg-type]
@@ -149,6 +149,66 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "a filter that is no condition": (lambda t: agg(t, n=A.count(where="fare + 1")), "where='fare.*true or false"),
     "a filter of another type": (lambda t: agg(t, n=A.count(where=7)), "where must be a SQL condition.*got 7"),
     "a late policy": (lambda t: agg(t, n=A.count()).late("keep"), "late policy is 'keep'"),  # type: ignore[arg-type]
+    "an unknown emission": (
+        lambda t: agg(t, n=A.count()).emit("on_chang"),  # type: ignore[arg-type]
+        "emit's mode is 'on_chang'; it can be 'on_close', once.*Did you mean 'on_change'",
+    ),
+    "how often windows close": (
+        lambda t: agg(t, n=A.count()).emit("on_close", every="1 second"),
+        r"every='1 second' limits how often open windows are emitted.*use emit\('on_change', every",
+    ),
+    "a table, often": (
+        lambda t: agg(t, n=A.count()).emit("on_change", every="1 second"),
+        "every='1 second' is a time between batches, and the data are a table",
+    ),
+    "as often as possible": (
+        lambda t: agg(t, n=A.count()).emit("on_change", every="0 seconds"),
+        "every must be longer than zero, got '0 seconds'",
+    ),
+    "corrections without an end": (
+        lambda t: agg(t, n=A.count()).late("update"),
+        r"late\('update'\) needs within=.*such as within='1 hour'",
+    ),
+    "a negative allowance": (
+        lambda t: agg(t, n=A.count()).late("update", within="-1 hour"),
+        "within must be longer than zero, got '-1 hour'",
+    ),
+    "an allowance for dropped rows": (
+        lambda t: agg(t, n=A.count()).late("emit", within="1 hour"),
+        r"within='1 hour' is how long late rows correct windows, and late\('emit'\) corrects none",
+    ),
+    "corrections of a join": (
+        lambda t: muntin.join(t, t, FIVE, on="route", time="ts").late("update"),
+        "late policy is 'update'; it can be 'drop' or 'emit'",
+    ),
+    "updates of ranks": (
+        lambda t: agg(t, n=A.count()).emit("on_change").top(3, by="n"),
+        r"top\(\) compares all groups of a window, and a batch of updates has only those that have changed.*emit",
+    ),
+    "updates of samples": (
+        lambda t: median(t).late("update", within="1 hour").approximate(100, 0.1),
+        r"approximate\(\) answers from samples.*does not go with late\('update'\)",
+    ),
+    "updates as jobs": (
+        lambda t: agg(t, n=A.count()).emit("on_change").parallel("agnostic"),
+        "The agnostic model hands out windows as they close.*parallel.model='active'",
+    ),
+    "updates of a function": (
+        lambda t: apply(keyed(t)).emit("on_change"),
+        r"emit\('on_change'\) emits a row again when it has changed, and a function",
+    ),
+    "updates of incomplete windows": (
+        lambda t: over(t, W.count(5, max_wait="1 second")).emit("on_change"),
+        "max_wait emits parts of count windows",
+    ),
+    "a timing of one's own": (
+        lambda t: agg(t, timing=A.count()).emit("on_change"),
+        r"emit\('on_change'\) adds the column 'timing' to results, and there is one already",
+    ),
+    "a lateness of one's own": (
+        lambda t: agg(t, lateness=A.count()).late("emit").to_df(),
+        r"late\('emit'\) adds the column 'lateness'",
+    ),
     "a custom aggregate that changes shape": (
         lambda t: agg(t, n=A.custom(lambda fare: (fare, fare), lambda a, b: (a[0],), lambda s: s[0])),
         "combine of a custom aggregate must return the same state.*2 arrays.*1 arrays",
@@ -291,6 +351,9 @@ def test_a_query_is_shown_as_it_is_written(table: DataFrame) -> None:
         '.top(3, by="mid").parallel("keyed", workers=2)'
     )
     assert repr(apply(keyed(table))).endswith('.apply(<lambda>, "n bigint")')
+    updated = base.agg(n=A.count()).late("update", within="1 hour").emit("on_change")
+    assert repr(updated) == start + '.agg(n=A.count()).emit("on_change").late("update", within="1 hour")'
+    assert repr(updated.late("drop").emit()) == start + ".agg(n=A.count())"
     joined = muntin.join(
         table.drop("window", "Late", "partial"), table.select("ts", "route"), FIVE, on="route", time="ts"
     )

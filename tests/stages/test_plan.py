@@ -39,7 +39,7 @@ def test_result_schema() -> None:
     expected = {"window": bounds, "window_id": pa.int64(), "k": pa.string(), "f": pa.float64(), "sum_n": pa.int64()}
     assert dict(zip(one.result_schema.names, one.result_schema.types, strict=True)) == expected
     several = make_plan([WINDOW, sliding(20, 5)], (), ["sum_n"], emit_late=True)
-    assert several.result_schema.names == ["window", "window_id", "window_name", "sum_n", "late"]
+    assert several.result_schema.names == ["window", "window_id", "window_name", "sum_n", "late", "lateness"]
 
 
 def fingerprint(aggregate: A.Aggregate) -> str:

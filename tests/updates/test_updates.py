@@ -7,13 +7,18 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine.features import Option
 from muntin.engine.plan import Plan
 from muntin.engine.store import HotCache
+from muntin.features.compression.policy import Compression
+from muntin.features.shedding.policy import Shedding
 from muntin.features.updates import ledger, pending
 from muntin.features.updates.policy import Updates
+from muntin.features.workers.policy import Workers
 from muntin.panes.keys import hashes
 from muntin.panes.table import key_columns
 from tests import naive, strategies
@@ -49,9 +54,14 @@ CLOSING = Step([], advance=1000, tasks=1, cold=False, replay=False)
 
 
 def updating_plan(
-    windows: Sequence[Any], keys: tuple[str, ...], names: list[str], policy: Updates, shards: tuple[int, ...] = (0,)
+    windows: Sequence[Any],
+    keys: tuple[str, ...],
+    names: list[str],
+    policy: Updates,
+    shards: tuple[int, ...] = (0,),
+    *others: Option,
 ) -> Plan:
-    return make_plan(windows, keys, names, shards=shards, streaming=True, delay=5, options=[policy])
+    return make_plan(windows, keys, names, shards=shards, streaming=True, delay=5, options=[policy, *others])
 
 
 def shifted(row: Row, by: int) -> Row:
@@ -67,6 +77,10 @@ def shards_of(plan: Plan, rows: Sequence[Row]) -> dict[Any, int]:
         naive.key_of(row, plan.keys): int(hashed % len(plan.shards))
         for row, hashed in zip(rows, hashes(columns, len(rows)).tolist(), strict=True)
     }
+
+
+def without_quality(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "quality"}
 
 
 def check_state(stream: Stream) -> None:
@@ -89,7 +103,7 @@ def check_stream(plan: Plan, policy: Updates, steps: Sequence[Step]) -> dict[Any
         watermark = oracle.watermark + step.advance
         found, _ = stream.run(step, rows, watermark)
         expected, late = oracle.batch(rows, watermark, shards)
-        check([each for share in found for each in share], expected)
+        check([(place, without_quality(values)) for share in found for place, values in share], expected)
         for share in found:
             ends = [place[:2] for place, _ in share]
             assert ends == sorted(ends)
@@ -102,7 +116,7 @@ def check_stream(plan: Plan, policy: Updates, steps: Sequence[Step]) -> dict[Any
     return oracle.last
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(strategies.windows(), strategies.KEYS, NAMES, strategies.SHARDS, POLICIES, STEPS, LIMITS, st.data())
 def test_any_stream_emits_what_changed(
     windows: list[Any],
@@ -122,6 +136,32 @@ def test_any_stream_emits_what_changed(
         patch.object(pending, "MOST_VALUES", data.draw(st.integers(1, 8))),
     ):
         check_stream(plan, policy, steps)
+
+
+SHED = Shedding.of(0.5, None, "concept", 0, 0.95)
+OTHERS: dict[str, tuple[list[Option], list[str]]] = {
+    "active": ([Workers("active", 3, batch=2)], EXACT),
+    "compress": ([Compression(0, unit="key")], ["median_x", "distinct_w"]),
+    "shed": ([SHED], ["sum_n", "max_w"]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_updates_compose(other: str) -> None:
+    options, names = OTHERS[other]
+
+    @settings(max_examples=25)
+    @given(strategies.windows(), POLICIES, STEPS, LIMITS, st.data())
+    def emits_what_changed(
+        windows: list[Any], policy: Updates, steps: list[Step], limits: tuple[int, int, int], data: st.DataObject
+    ) -> None:
+        policy = replace(policy, every=None)  # how often is a matter of shards, which have windows of their own here
+        chosen = [data.draw(st.sampled_from(names)), "count"]
+        plan = updating_plan(windows, ("k",), chosen, policy, (7, 3, 1), *options)
+        with tiny(*limits):
+            check_stream(plan, policy, steps)
+
+    emits_what_changed()
 
 
 TABLES = strategies.rows(max_size=25)

@@ -17,9 +17,11 @@ from muntin.arrays import Int64Array
 from muntin.engine.contents import OfContents, ShardTuples, holistic
 from muntin.engine.emitted import Results
 from muntin.engine.estimates import Estimates
+from muntin.engine.lateness import lateness
 from muntin.engine.operators.operator import Answers, Combined, LazyAggregates, LazyOfSome, WindowOperator
-from muntin.engine.schema import Schema
+from muntin.engine.schema import LATENESS, Schema
 from muntin.panes.table import PaneTable
+from muntin.panes.watermarks import Watermarks
 from muntin.partials.values import taken_from, viewed
 
 
@@ -136,18 +138,20 @@ def result_batch(schema: Schema, table: PaneTable, answers: Answers, values: Seq
     ]
     columns += values
     columns += [pa.nulls(len(answers.key), column.type) for column in schema.added]
-    if schema.late_row is not None:
-        columns.append(pa.nulls(len(answers.key), schema.late_row))
+    columns += [pa.nulls(len(answers.key), column.type) for column in schema.late_fields]
     return pa.record_batch(columns, schema=schema.results)
 
 
-def rows_as_results(schema: Schema, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Results without a window: the keys, and the full row in `late`."""
+def rows_as_results(schema: Schema, rows: pa.Table, closed: Watermarks | None = None) -> Iterator[pa.RecordBatch]:
+    """Results without a window: the keys, the full row in `late`, and if it came after `closed`, how late it was."""
     assert schema.late_row is not None
     for batch in rows.to_batches():
         late = pa.StructArray.from_arrays(
             [batch.column(column.name).cast(column.type) for column in schema.late_row], fields=list(schema.late_row)
         )
         known = {key: batch.column(key) for key in schema.keys} | {"late": late}
+        if closed is not None:
+            times = np.asarray(batch.column(schema.time).cast(pa.int64()))
+            known[LATENESS] = lateness(times, schema.windows, closed, schema.results.field(LATENESS).type)
         columns = [known.get(column.name, pa.nulls(batch.num_rows, column.type)) for column in schema.results]
         yield pa.record_batch(columns, schema=schema.results)

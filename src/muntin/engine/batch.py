@@ -61,7 +61,7 @@ class Arrived:
                 counts["late_rows"] += late_rows
                 tables += [table] if table.size else []
             if share.late_candidates is not None:
-                late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed))
+                late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed), closed)
             if share.ahead is not None:
                 late += rows_as_results(plan.schema, packed.unpack_rows(share.ahead))
         return cls(tables, counts, latest, late)

@@ -158,7 +158,7 @@ class Feature:
     metrics: ClassVar[tuple[Metric, ...]] = ()
     estimates: ClassVar[bool] = False
     """Whether answers may be estimates: then results have the column `quality`."""
-    columns: tuple[pa.Field, ...] = ()
+    added_columns: tuple[pa.Field, ...] = ()
     """Columns that it adds to results. They are null until its `emit` fills them."""
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature | None:

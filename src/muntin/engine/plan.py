@@ -134,7 +134,7 @@ class Draft:
             () if self.function is None else tuple(self.function.schema),
             self.late_row,
             any(feature.estimates for feature in self.features),
-            tuple(column for feature in self.features for column in feature.columns),
+            tuple(column for feature in self.features for column in feature.added_columns),
         )
         return Plan(
             schema,

@@ -9,7 +9,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from muntin.engine.estimates import QualityFields, quality_type
+from muntin.engine.lateness import lateness_type
 from muntin.windows import CountWindow, Window
+
+LATENESS = "lateness"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,16 @@ class Schema:
         if self.quality_type is not None:
             fields.append(pa.field("quality", self.quality_type))
         fields += self.added
-        if self.late_row is not None:
-            fields.append(pa.field("late", self.late_row))
-        return pa.schema(fields)
+        return pa.schema([*fields, *self.late_fields])
+
+    @cached_property
+    def late_fields(self) -> tuple[pa.Field, ...]:
+        """The columns of late rows, if they are emitted."""
+        if self.late_row is None:
+            return ()
+        return late_fields(self.late_row, self.types[self.time], len(self.windows) > 1)
+
+
+def late_fields(row: pa.DataType, time: pa.DataType, several: bool) -> tuple[pa.Field, ...]:
+    """The columns of late rows: the whole row, and how late it was."""
+    return pa.field("late", row), pa.field(LATENESS, lateness_type(time, several))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.aggregates.decomposable import CountAggregate
-from muntin.checks import encodable
+from muntin.checks import encodable, one_of
 from muntin.engine.hidden import HIDDEN
 from muntin.errors import MuntinError
 from muntin.expressions import Given
@@ -118,8 +118,10 @@ class Join:
     def late(self, policy: LatePolicy) -> Join:
         """Choose what happens to late rows, as `Query.late()` does.
 
-        With "emit", the column `late` has the whole row in its field `left` or in its field `right`.
+        With "emit", the column `late` has the whole row in its field `left` or in its field `right`. Windows of a join
+        are not corrected by late rows.
         """
+        one_of(policy, "late policy", {"drop": "", "emit": ""})
         return replace(self, query=self.query.late(policy))
 
     def shed(self, *args: Any, **kwargs: Any) -> Join:

@@ -20,6 +20,7 @@ from muntin.engine.batch import Arrived
 from muntin.engine.emitted import Results
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Draft, Plan
+from muntin.engine.schema import late_fields
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import TableStore
 from muntin.joins.names import PLACES, TIME, WEIGHTS
@@ -80,8 +81,11 @@ class OverPairs:
     def schema(self) -> pa.Schema:
         """Window and number, then the keys and the aggregates, as for any query."""
         result = self.plan.result_schema
-        late = [] if self.late_row is None else [pa.field("late", self.late_row)]
-        return pa.schema([result.field("window"), *list(result)[2:], *late])
+        return pa.schema([result.field("window"), *list(result)[2:], *self._late_fields])
+
+    @cached_property
+    def _late_fields(self) -> tuple[pa.Field, ...]:
+        return () if self.late_row is None else late_fields(self.late_row, self.plan.types[TIME], several=False)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
@@ -149,7 +153,7 @@ class OverPairs:
         number = np.asarray(columns[0])
         kind = self.schema.field("window").type
         edges = [pa.array(edge(number)).cast(kind[0].type) for edge in (self.window.start, self.window.end)]
-        late = [] if self.late_row is None else [pa.nulls(length, self.late_row)]
+        late = [pa.nulls(length, field.type) for field in self._late_fields]
         bounds = pa.StructArray.from_arrays(edges, fields=list(kind))
         return pa.record_batch([bounds, *columns, *late], schema=self.schema)
 
@@ -157,7 +161,8 @@ class OverPairs:
         """Late rows as results without a window."""
         late = batch.filter(batch.column(NUMBER).is_null())
         if late.num_rows:
-            known = {name: late.column(name) for name in (*self.plan.keys, "late")}
+            names = (*self.plan.keys, *(field.name for field in self._late_fields))
+            known = {name: late.column(name) for name in names}
             columns = [known.get(f.name, pa.nulls(late.num_rows, f.type)).cast(f.type) for f in self.schema]
             yield pa.record_batch(columns, schema=self.schema)
 

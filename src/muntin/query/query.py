@@ -16,6 +16,7 @@ from muntin.durations import Duration
 from muntin.engine.features import Option
 from muntin.engine.functions import AppliedFunction, WindowFunction
 from muntin.engine.plan import Draft, Plan
+from muntin.engine.schema import LATENESS
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
 from muntin.holistic.applied import Applied, form_of, gets_window
@@ -477,6 +478,9 @@ class Query:
 
     def check_complete(self) -> None:
         """Check that the query computes something, and that its options are compatible."""
+        names = (*self.aggregates, *self.named_keys, *(() if self.function is None else self.function.schema.names))
+        if self.late_policy == "emit" and LATENESS in names:
+            raise MuntinError(f"late('emit') adds the column {LATENESS!r} to results; give that of yours another name.")
         if not self.aggregates and self.function is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
         for option in self.options:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from muntin.engine.schema import LATENESS
 from muntin.errors import MuntinError
 from muntin.joins.names import SIDE_FLAGS, TIME
 from muntin.joins.sides import Condition, Side
@@ -39,7 +40,7 @@ def _built(join: Join, prepared: Prepared) -> DataFrame:
     pairs = build(prepared.query)
     conditions = [_condition(where).alias(name) for name, where in prepared.conditions.items()]
     read = [name for name in over_pairs.read if name not in prepared.conditions]
-    read += ["late"] * (over_pairs.late_row is not None)
+    read += ["late", LATENESS] * (over_pairs.late_row is not None)
     pairs = pairs.select(*(quoted(pairs, name) for name in read), *conditions)
     return _with_late(join, map_in_arrow(pairs, over_pairs.run, schema_to_spark(over_pairs.schema)))
 

@@ -42,7 +42,7 @@ class Updating(Feature):
         Metric("late_results", "The results of windows that had closed before, and were corrected.", counter=True),
         Metric("unchanged_windows", "Windows that got rows and were not emitted, as their answers had not changed."),
     )
-    columns = (pa.field("timing", pa.string()), pa.field("revision", pa.int64()))
+    added_columns = (pa.field("timing", pa.string()), pa.field("revision", pa.int64()))
 
     def on_shard(self, plan: Plan, shard: int, task: Task) -> ShardFeature:
         return UpdatesOfShard(plan, self.policy, task) if plan.streaming else UpdatesOfTable()
@@ -138,7 +138,8 @@ class UpdatesOfShard(ShardFeature):
         """The rows that differ from the last ones of their windows."""
         assert item.windows is not None
         plan = self._plan
-        digest = digests([item.rows.column(column.name) for column in plan.schema.columns], len(answers.key))
+        names = [column.name for column in plan.schema.columns] + ["quality"] * plan.schema.is_estimated
+        digest = digests([item.rows.column(name) for name in names], len(answers.key))
         key, revision, is_changed = self._codes_of(answers, batch), np.empty_like(digest), np.ones(len(digest), bool)
         for model in range(len(plan.windows)):
             rows = np.flatnonzero(answers.model == model) if len(plan.windows) > 1 else np.arange(len(digest))

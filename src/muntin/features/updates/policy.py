@@ -74,7 +74,7 @@ class Updates(Option):
     def check(self, draft: Draft, complete: bool = False) -> None:
         from muntin.features.updates.feature import Updating
 
-        for column in Updating(self).columns:
+        for column in Updating(self).added_columns:
             if column.name in draft.aggregates or column.name in draft.keys:
                 raise MuntinError(
                     f"{self.what} adds the column {column.name!r} to results, and there is one already; give that "
@@ -87,6 +87,7 @@ class Updates(Option):
             )
         for window in draft.windows:
             self._check_window(window)
+        self._check_workers(draft)
         for option, reason in _APART.items():
             if any(other.name == option for other in draft.options):
                 raise MuntinError(f"{option}() {reason}, so it does not go with {self.what}; leave one of them out.")
@@ -100,11 +101,19 @@ class Updates(Option):
         if not isinstance(window, PaneWindow):
             raise MuntinError(f"{self.what} is for windows over time so far: W.tumbling, W.sliding, W.cumulative.")
 
+    def _check_workers(self, draft: Draft) -> None:
+        if any(getattr(option, "model", None) == "agnostic" for option in draft.options):
+            raise MuntinError(
+                f"The agnostic model hands out windows as they close, and {self.what} emits them before or after that, "
+                "too; use parallel(model='active') or 'keyed'."
+            )
+
     def plan(self, draft: Draft) -> Draft:
         from muntin.features.updates.feature import Updating
 
+        self._check_workers(draft)  # "auto" is resolved by now
         kept = 0 if self.within is None or not draft.streaming else self.within
-        return replace(draft.with_feature(Updating(self)), correctable=kept)
+        return replace(draft.with_feature(Updating(self)), correctable=kept, answers_all_windows=False)
 
     def explained(self, plan: Plan) -> list[str]:
         lines = []
