@@ -158,8 +158,11 @@ class Feature:
     metrics: ClassVar[tuple[Metric, ...]] = ()
     estimates: ClassVar[bool] = False
     """Whether answers may be estimates: then results have the column `quality`."""
-    added_columns: tuple[pa.Field, ...] = ()
-    """Columns that it adds to results. They are null until its `emit` fills them."""
+
+    @property
+    def added_columns(self) -> tuple[pa.Field, ...]:
+        """Columns that it adds to results. They are null until its `emit` fills them."""
+        return ()
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature | None:
         """Its part in a task of the map stage; None if it has none."""

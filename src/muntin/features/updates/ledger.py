@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, run_numbers, run_starts
+from muntin.arrays import BoolArray, Int64Array, State, run_numbers, run_starts
 from muntin.engine.operators.partials import Registers
 from muntin.engine.plan import Plan
 from muntin.engine.state import StateValues
@@ -24,7 +24,7 @@ from muntin.panes import packed
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable, merged_keys
 from muntin.windows import PaneWindow
 
-REVISION, DIGEST, START, END = range(4)
+REVISION, DIGEST, START, END = FIELDS = range(4)
 """The fields of an entry. Windows whose bounds do not follow from their id have the last two."""
 MERGED = 2
 """A part is merged with the next one unless it has more than this many times its entries."""
@@ -107,22 +107,25 @@ class Ledger:
         added = pa.Table.from_batches([self.keys, keys.take(pa.array(new))], layout.keys).combine_chunks()
         return replace(self, keys=added.to_batches()[0]), codes[others]
 
-    def last(self, model: int, window: Int64Array, key: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The last revision of each window and key, -1 if there was no row, and its digest."""
-        revision, digest = np.full(len(window), -1, dtype=np.int64), np.zeros(len(window), dtype=np.int64)
+    def last(self, model: int, window: Int64Array, key: Int64Array) -> State:
+        """The last entry of each window and key; the revision is -1 if there is none."""
+        fields = len(self.parts[0].entries[model].leaves.state) if self.parts else len(FIELDS)
+        state = tuple(np.full(len(window), -(field == REVISION), dtype=np.int64) for field in range(fields))
         missing = np.arange(len(window))
         for part in reversed(self.parts):
             entries = part.entries[model]
             position, known = entries.find(window[missing], key[missing])
-            position, found = position[known], missing[known]
-            revision[found], digest[found] = (
-                entries.leaves.state[REVISION][position],
-                entries.leaves.state[DIGEST][position],
-            )
+            for column, entry in zip(state, entries.leaves.state, strict=True):
+                column[missing[known]] = entry[position[known]]
             missing = missing[~known]
             if not len(missing):
                 break
-        return revision, digest
+        return state
+
+    def of_keys(self, model: int, is_key: BoolArray) -> Leaves:
+        """The last entries of all windows of some keys, which are marked by their codes."""
+        parts = [part.entries[model].leaves for part in self.parts]
+        return in_order([part.take(is_key[part.key]) for part in parts]).leaves
 
 
 class LedgerStore:
@@ -143,7 +146,7 @@ class LedgerStore:
         for name, size, ends in written:
             table = self._values.read(name, size, partial(packed.unpack, self._layout))
             ledger, codes = ledger.with_keys(self._layout, table.keys)
-            entries = tuple(_sorted(replace(leaves, key=codes[leaves.key])) for leaves in table.leaves)
+            entries = tuple(in_order([replace(leaves, key=codes[leaves.key])]) for leaves in table.leaves)
             ledger = replace(ledger, parts=(*ledger.parts, Part(name, size, ends, entries)))
         return ledger
 
@@ -151,15 +154,15 @@ class LedgerStore:
         """What `read` needs, as JSON."""
         return [[part.name, part.size, part.ends] for part in ledger.parts]
 
-    def with_entries(self, ledger: Ledger, added: Sequence[Leaves], now: int) -> Ledger:
-        """The ledger with the entries of a batch, by model, and without windows that cannot change after `now`."""
+    def with_entries(self, ledger: Ledger, added: Sequence[Sequence[Leaves]], now: Sequence[int]) -> Ledger:
+        """The ledger with the entries of a batch, and without windows that are final at `now`, all by model."""
         parts = []
         for part in ledger.parts:
-            if part.ends <= now:
+            if part.ends <= min(now):
                 self._values.delete(part.name, part.size)
             else:
                 parts.append(part)
-        entries = self._open([_sorted(leaves) for leaves in added], now)
+        entries = self._open([in_order(leaves) for leaves in added], now)
         if not any(map(len, entries)):
             return replace(ledger, parts=tuple(parts)) if parts else Ledger(self._no_keys())
         while parts and parts[-1].count <= MERGED * sum(map(len, entries)):
@@ -176,10 +179,10 @@ class LedgerStore:
         window = self._models[model]
         return window.end(leaves.time) if isinstance(window, PaneWindow) else leaves.state[END]
 
-    def _open(self, entries: Sequence[Entries], now: int) -> list[Entries]:
+    def _open(self, entries: Sequence[Entries], now: Sequence[int]) -> list[Entries]:
         kept = []
         for model, of_model in enumerate(entries):
-            is_open = self.ends(model, of_model.leaves) > now
+            is_open = self.ends(model, of_model.leaves) > now[model]
             kept.append(of_model if is_open.all() else Entries(of_model.leaves.take(is_open)))
         return kept
 
@@ -197,11 +200,17 @@ class LedgerStore:
 
 
 def _registers(window: object) -> Registers:
-    return Registers(None, ("int64",) * (2 if isinstance(window, PaneWindow) else 4))
+    fields = (REVISION, DIGEST) if isinstance(window, PaneWindow) else FIELDS
+    return Registers(None, ("int64",) * len(fields))
 
 
-def _sorted(leaves: Leaves) -> Entries:
+def in_order(parts: Sequence[Leaves]) -> Entries:
     """Entries by window and key; of several for the same, the last one counts."""
+    if not parts:
+        return Entries(Leaves(_NOTHING, _NOTHING, (_NOTHING,) * len(FIELDS)))
+    state = tuple(np.concatenate(columns) for columns in zip(*(part.state for part in parts), strict=True))
+    key, time = (np.concatenate([getattr(part, name) for part in parts]) for name in ("key", "time"))
+    leaves = Leaves(key, time, state)
     rank = np.unique(leaves.time, return_inverse=True)[1]
     composite = rank * (int(leaves.key.max(initial=0)) + 1) + leaves.key
     if len(leaves) and not np.all(composite[1:] > composite[:-1]):
@@ -211,12 +220,13 @@ def _sorted(leaves: Leaves) -> Entries:
     return Entries(leaves)
 
 
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
 def _merged(older: Entries, newer: Entries) -> Entries:
     if not len(older) or not len(newer):
         return newer if len(newer) else older
-    columns = [np.concatenate(both) for both in zip(older.leaves.state, newer.leaves.state, strict=True)]
-    key, time = (np.concatenate([getattr(part.leaves, name) for part in (older, newer)]) for name in ("key", "time"))
-    return _sorted(Leaves(key, time, tuple(columns)))
+    return in_order([older.leaves, newer.leaves])
 
 
 def _own_keys(keys: pa.RecordBatch, entries: Sequence[Entries]) -> tuple[pa.RecordBatch, list[Entries]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from muntin.checks import one_of
 from muntin.durations import Duration, describe, positive_microseconds
@@ -10,8 +11,11 @@ from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.features.order import UPDATES
-from muntin.windows import CountWindow, PaneWindow
+from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime
 from muntin.written import call
+
+if TYPE_CHECKING:
+    from muntin.features.updates.feature import Updating
 
 MODES = {"on_close": "once, when the window closes", "on_change": "also while it is open, whenever it has changed"}
 
@@ -72,9 +76,7 @@ class Updates(Option):
         return "emit('on_change')" if self.on_change else "late('update')"
 
     def check(self, draft: Draft, complete: bool = False) -> None:
-        from muntin.features.updates.feature import Updating
-
-        for column in Updating(self).added_columns:
+        for column in self._updating(draft).added_columns:
             if column.name in draft.aggregates or column.name in draft.keys:
                 raise MuntinError(
                     f"{self.what} adds the column {column.name!r} to results, and there is one already; give that "
@@ -88,6 +90,12 @@ class Updates(Option):
         for window in draft.windows:
             self._check_window(window)
         self._check_workers(draft)
+        over_tuples = next((window for window in draft.windows if not isinstance(window, PaneWindow)), None)
+        if over_tuples is not None and any(option.name == "shed" for option in draft.options):
+            raise MuntinError(
+                f"shed() scales the answers of windows over time back while they are open, and those of "
+                f"{over_tuples.title} only when they close; leave out {self.what} or shed()."
+            )
         for option, reason in _APART.items():
             if any(other.name == option for other in draft.options):
                 raise MuntinError(f"{option}() {reason}, so it does not go with {self.what}; leave one of them out.")
@@ -100,6 +108,11 @@ class Updates(Option):
             )
         if not isinstance(window, PaneWindow):
             raise MuntinError(f"{self.what} is for windows over time so far: W.tumbling, W.sliding, W.cumulative.")
+        if isinstance(window, SlideByTime):
+            raise MuntinError(
+                f"{self.what} keeps a window until no row can change it, and a window of slide_by_time is repeated "
+                "until its key has another row, which may never come; use W.count or W.slide_by_tuple."
+            )
 
     def _check_workers(self, draft: Draft) -> None:
         if any(getattr(option, "model", None) == "agnostic" for option in draft.options):
@@ -109,11 +122,14 @@ class Updates(Option):
             )
 
     def plan(self, draft: Draft) -> Draft:
-        from muntin.features.updates.feature import Updating
-
         self._check_workers(draft)  # "auto" is resolved by now
         kept = 0 if self.within is None or not draft.streaming else self.within
-        return replace(draft.with_feature(Updating(self)), correctable=kept, answers_all_windows=False)
+        return replace(draft.with_feature(self._updating(draft)), correctable=kept, answers_all_windows=False)
+
+    def _updating(self, draft: Draft) -> Updating:
+        from muntin.features.updates.feature import Updating
+
+        return Updating(self, any(isinstance(window, SessionWindow | DeltaWindow) for window in draft.windows))
 
     def explained(self, plan: Plan) -> list[str]:
         lines = []
