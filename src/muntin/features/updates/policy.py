@@ -106,8 +106,6 @@ class Updates(Option):
                 f"max_wait emits parts of count windows when their key pauses, and {self.what} emits them whenever "
                 "they change; leave out one of the two."
             )
-        if not isinstance(window, PaneWindow):
-            raise MuntinError(f"{self.what} is for windows over time so far: W.tumbling, W.sliding, W.cumulative.")
         if isinstance(window, SlideByTime):
             raise MuntinError(
                 f"{self.what} keeps a window until no row can change it, and a window of slide_by_time is repeated "
