@@ -104,7 +104,7 @@ def test_late_rows_say_how_late_they_were(spark: SparkSession, here: Path) -> No
     feed = Feed(spark, here / "in", SCHEMA)
     feed.add(rides(0), rides(1), rides(3), rides(4))
     frame = largest(feed.stream()).late("emit").to_df()
-    assert frame.columns[-2:] == ["late", "lateness"]
+    assert frame.columns[-3:] == ["late", "lateness", "window_time"]
     run(frame, here / "out")
     rows = [row for row in results(spark, frame, here / "out") if row.late is not None]
     assert len(rows) == 4
@@ -114,3 +114,26 @@ def test_late_rows_say_how_late_they_were(spark: SparkSession, here: Path) -> No
         assert all(missed.start <= row.late.ts < missed.end for missed in row.lateness.missed)
         assert row.lateness.seconds >= 0
     assert all(row.lateness is None for row in results(spark, frame, here / "out") if row.late is None)
+
+
+def test_sessions_grow_and_are_retracted(spark: SparkSession, here: Path) -> None:
+    """The last revisions, without retracted sessions, are the sessions of the table; so for count windows."""
+    feed = Feed(spark, here / "in", SCHEMA)
+
+    def query(data: DataFrame) -> DataFrame:
+        windows = W.session("6 minutes", name="session"), W.count(20, name="count")
+        query = muntin.over(data, *windows, time="ts", watermark="5 minutes", by="k")
+        return query.agg(n=A.count(), most=A.max("v")).emit("on_change").late("update", within="2 hours").to_df()
+
+    for number in range(3):
+        feed.add(rides(number))
+        run(query(feed.stream()), here / "out")
+    rows = results(spark, query(feed.stream()), here / "out")
+    found = by_window(rows)
+    assert any(row.retracted and row.n is None for row in rows)
+    assert all([row.revision for row in of_window] == list(range(len(of_window))) for of_window in found.values())
+    last = {place: of_window[-1] for place, of_window in found.items() if not of_window[-1].retracted}
+    table = {(row.window_name, row.window_id, row.k): row for row in query(feed.table()).collect()}
+    assert last.keys() == table.keys()
+    for place, row in table.items():
+        assert (last[place].window, last[place].n, last[place].most) == (row.window, row.n, row.most)

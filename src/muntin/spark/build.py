@@ -54,7 +54,8 @@ def with_event_time(results: DataFrame, query: Query) -> DataFrame:
         last = F.when(F.col("window_name").isin(at_tuples), end).otherwise(last)
     # Incomplete windows are emitted when their key has been quiet for long: the watermark has passed them.
     waits = any(isinstance(window, CountWindow) and window.max_wait is not None for window in query.windows)
-    if not query.source.streaming or waits:
+    # With updates, a window has several rows, before and after the watermark has passed it.
+    if not query.source.streaming or waits or query.option("updates") is not None:
         return results.select("*", last.alias("window_time"))
     return results.select("*", last.alias("window_time", metadata={_WATERMARK: (query.watermark or 0) // 1000}))
 
