@@ -43,8 +43,8 @@ class Running:
         yield
         self._bars.advance(self._task)
 
-    def measure(self, frame: DataFrame, warm_up: int) -> Measured:
-        return measure(frame, self.place / "scratch", warm_up, self.tick)
+    def measure(self, frame: DataFrame, warm_up: int, mode: str = "append") -> Measured:
+        return measure(frame, self.place / "scratch", warm_up, self.tick, mode)
 
     def tick(self, batch: str) -> None:
         """Show the progress of the current step."""

@@ -126,11 +126,13 @@ class Measured:
         return max(self.rates)
 
 
-def measure(frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None]) -> Measured:
+def measure(
+    frame: DataFrame, scratch: Path, warm_up: int, tick: Callable[[str], None], mode: str = "append"
+) -> Measured:
     """Run the stream to its end. Batches without rows do not count, nor do the first `warm_up` batches with rows."""
     scratch.mkdir(parents=True, exist_ok=True)
     checkpoint = tempfile.mkdtemp(dir=scratch)  # a new one, since Spark may still write to that of an ended query
-    writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+    writer = frame.writeStream.outputMode(mode).format("noop").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     while not query.awaitTermination(1):
         tick(f"batch {len(query.recentProgress)}")

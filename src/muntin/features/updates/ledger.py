@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import BoolArray, Int64Array, State, run_numbers, run_starts
+from muntin.arrays import BoolArray, Int64Array, State, all_true, is_sorted, run_numbers, run_starts
 from muntin.engine.operators.partials import Registers
 from muntin.engine.plan import Plan
 from muntin.engine.state import StateValues
@@ -168,7 +168,8 @@ class LedgerStore:
         while parts and parts[-1].count <= MERGED * sum(map(len, entries)):
             last = parts.pop()
             self._values.delete(last.name, last.size)
-            entries = self._open([_merged(*both) for both in zip(last.entries, entries, strict=True)], now)
+            still_open = self._open(last.entries, now)
+            entries = [_merged(*both) for both in zip(still_open, entries, strict=True)]
         keys = ledger.keys
         if not parts:
             keys, entries = _without_unused(keys, entries)
@@ -211,9 +212,11 @@ def in_order(parts: Sequence[Leaves]) -> Entries:
     state = tuple(np.concatenate(columns) for columns in zip(*(part.state for part in parts), strict=True))
     key, time = (np.concatenate([getattr(part, name) for part in parts]) for name in ("key", "time"))
     leaves = Leaves(key, time, state)
-    rank = np.unique(leaves.time, return_inverse=True)[1]
-    composite = rank * (int(leaves.key.max(initial=0)) + 1) + leaves.key
-    if len(leaves) and not np.all(composite[1:] > composite[:-1]):
+    # The rows of a batch are in window order.
+    in_runs = is_sorted(time)
+    rank = run_numbers(run_starts(time), len(time)) if in_runs else np.unique(time, return_inverse=True)[1]
+    composite = rank * (int(key.max(initial=0)) + 1) + key
+    if len(leaves) and not all_true(composite[1:] > composite[:-1]):
         order = np.argsort(composite, kind="stable")
         ordered = composite[order]
         leaves = leaves.take(order[np.append(ordered[1:] != ordered[:-1], True)])
@@ -226,7 +229,8 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 def _merged(older: Entries, newer: Entries) -> Entries:
     if not len(older) or not len(newer):
         return newer if len(newer) else older
-    return in_order([older.leaves, newer.leaves])
+    replaced = newer.find(older.leaves.time, older.leaves.key)[1]
+    return newer if all_true(replaced) else in_order([older.leaves.take(~replaced), newer.leaves])
 
 
 def _own_keys(keys: pa.RecordBatch, entries: Sequence[Entries]) -> tuple[pa.RecordBatch, list[Entries]]:
