@@ -74,7 +74,7 @@ def _cases(keys: int, sparks: int, seconds: int) -> tuple[tuple[Case, Case], ...
     )
 
 
-FULL = Scale((*_cases(1_000, 1_000, 30), *_cases(100_000, 10_000, 1)), batches=4, warm_up=1)
+FULL = Scale((*_cases(1_000, 1_000, 30), *_cases(100_000, 10_000, 1)), batches=3, warm_up=1)
 QUICK = Scale((*_cases(200, 200, 2), *_cases(1_000, 400, 1)), batches=2, warm_up=1)
 Runs: TypeAlias = Mapping[Case, Measured]
 

@@ -142,13 +142,15 @@ class ShardBatch:
             if until > after:
                 yield operator, after, until
 
-    @property
-    def closing_windows(self) -> Iterator[Selected]:
-        """The windows that close with this batch."""
+    def reader(self, operator: WindowOperator) -> WindowReader:
+        """The windows of an operator over the table."""
+        assert self.ingested is not None
+        return operator.reader(self.ingested.table)
+
+    def closing_windows(self, operator: WindowOperator, after: int, until: int) -> Iterator[Selected]:
+        """The windows that close when the watermark of an operator moves from `after` to `until`."""
         assert self.ingested is not None
         assert self.tuples is not None
-        table = self.ingested.table
-        for operator, after, until in self.closing:
-            reader = operator.reader(table)
-            for closing in reader.closing(after, until, self.plan.keeps_tuples):
-                yield Selected(operator, reader, closing, table, self.tuples)
+        reader = self.reader(operator)
+        for closing in reader.closing(after, until, self.plan.keeps_tuples):
+            yield Selected(operator, reader, closing, self.ingested.table, self.tuples)

@@ -134,7 +134,11 @@ class Shard:
         """The windows to answer: those that close, unless a feature selects others."""
         selections = (feature.select(batch) for feature in self.features.values())
         selected = next((windows for windows in selections if windows is not None), None)
-        return batch.closing_windows if selected is None else selected
+        if selected is not None:
+            yield from selected
+            return
+        for operator, after, until in batch.closing:
+            yield from batch.closing_windows(operator, after, until)
 
     def _prune(self, batch: ShardBatch) -> None:
         """Keep what open windows need."""

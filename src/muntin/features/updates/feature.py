@@ -28,7 +28,6 @@ from muntin.features.updates.selection import (
     Times,
     View,
     closing_keys,
-    closing_windows,
     windows_over,
 )
 
@@ -130,7 +129,7 @@ class UpdatesOfShard(ShardFeature):
             yield from windows_over(batch, operator, changed.panes, times.final, times.now)
         else:
             yield from windows_over(batch, operator, changed.panes, times.final, times.closed)
-            yield from closing_windows(batch, operator, times)
+            yield from batch.closing_windows(operator, times.closed, times.now)
 
     def _over_tuples(
         self, batch: ShardBatch, operator: TupleOperator, times: Times, keys: Int64Array

@@ -111,16 +111,6 @@ def windows_over(
         yield Selected(operator, reader, closing, table, batch.tuples)
 
 
-def closing_windows(batch: ShardBatch, operator: TimeOperator, times: Times) -> Iterator[Selected]:
-    """The windows that close with this batch."""
-    assert batch.ingested is not None
-    assert batch.tuples is not None
-    table = batch.ingested.table
-    reader = operator.reader(table)
-    for closing in reader.closing(times.closed, times.now, batch.plan.keeps_tuples):
-        yield Selected(operator, reader, closing, table, batch.tuples)
-
-
 def _of_few_keys(table: PaneTable, key: Int64Array) -> PaneTable:
     """The leaves of these keys only, if they are few; codes stay as they are."""
     keys = np.unique(key)
