@@ -213,6 +213,10 @@ def test_every_limits_early_rows_of_sessions() -> None:
     assert when(106, [], 20) == [(0, 15, 2, "on_time", 1, False)]
     assert when(107, at(33), 20) == []
     assert when(110, [], 20) == [(30, 43, 2, "early", 0, False)]
+    assert when(111, at(50), 20) == []
+    assert when(121, at(57), 20) == [(50, 67, 2, "early", 0, False)]
+    assert when(122, at(28), 20) == []  # the session from 30 on begins earlier now
+    assert when(132, [], 20) == [(28, 43, 3, "early", 0, False), (30, 43, None, "early", 1, True)]
 
 
 @settings(max_examples=25)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, BoolArray, Int64Array
+from muntin.arrays import Array, BoolArray, Int64Array, count_true
 from muntin.engine.answers import result_batch
 from muntin.engine.batch import ShardBatch
 from muntin.engine.emitted import Results
@@ -48,13 +48,14 @@ class Comparison:
         key, count = self._codes_of(batch)[answers.key], len(answers.key)
         digest, timing = self._digest(item, answers), times.timing(answers.end)
         is_allowed = (timing != EARLY) | self._early
-        revision, is_emitted = np.empty_like(digest), np.empty(count, dtype=bool)
+        revision, is_emitted, unchanged = np.empty_like(digest), np.empty(count, dtype=bool), 0
         for model, window in enumerate(plan.windows):
             rows = np.flatnonzero(answers.model == model) if len(plan.windows) > 1 else np.arange(count)
             last = self.ledger.last(model, answers.window[rows], key[rows])
             revision[rows] = last[REVISION] + 1
             differs = (last[REVISION] < 0) | (last[DIGEST] != digest[rows])
             is_emitted[rows] = differs & is_allowed[rows]
+            unchanged += len(rows) - count_true(differs)
             state = [revision[rows], digest[rows]]
             if isinstance(window, PaneWindow):
                 self._add(model, key, answers, rows, state, is_emitted[rows])
@@ -66,7 +67,7 @@ class Comparison:
             has_moved = ~is_emitted[rows] & (last[REVISION] >= 0) & (last[END] != bounds[1])
             self._add(model, key, answers, rows, [last[REVISION], last[DIGEST], *bounds], has_moved)
         emitted = np.flatnonzero(is_emitted)
-        self._measure(batch, timing[emitted], count - len(emitted))
+        self._measure(batch, timing[emitted], unchanged)
         rows = item.rows if len(emitted) == count else item.rows.take(pa.array(emitted))
         rows = with_columns(rows, timing[emitted], revision[emitted], retracted=False)
         return replace(item, rows=rows, windows=item.windows.take(emitted))
@@ -82,7 +83,9 @@ class Comparison:
             entries = self.ledger.of_keys(model, of_table >= 0)
             exists = in_order(self._seen[model]).find(entries.time, entries.key)[1] if self._seen[model] else False
             is_gone = ~np.asarray(exists) & (entries.state[END] > times.final) & (entries.state[DIGEST] != RETRACTED)
-            gone = entries.take(is_gone)
+            timing = times.timing(entries.state[END] - times.last_tuple)
+            is_gone &= (timing != EARLY) | self._early  # like the row of the window that it has become part of
+            gone, timing = entries.take(is_gone), timing[is_gone]
             if not len(gone):
                 continue
             revision, end = gone.state[REVISION] + 1, gone.state[END] - times.last_tuple
@@ -94,8 +97,8 @@ class Comparison:
             rows = result_batch(
                 self._plan.schema, table, answers, [pa.nulls(len(gone), column.type) for column in columns]
             )
-            self._measure(batch, times.timing(end), 0)
-            yield Results(with_columns(rows, times.timing(end), revision, retracted=True))
+            self._measure(batch, timing, 0)
+            yield Results(with_columns(rows, timing, revision, retracted=True))
 
     @property
     def entries(self) -> list[list[Leaves]]:
