@@ -276,3 +276,16 @@ def test_another_policy_is_another_query() -> None:
     plans.append(make_plan(TUMBLING, streaming=True, delay=5))
     assert len({plan.fingerprint for plan in plans}) == len(plans)
     assert updating_plan(TUMBLING, ("k",), ["count"], Updates(True, every=7)).fingerprint == plans[0].fingerprint
+
+
+def test_the_ledger_is_small_and_goes_with_its_windows() -> None:
+    windows = [sliding(60, 1)]
+    stream = Stream(updating_plan(windows, ("k",), ["count", "sum_n"], Updates(on_change=True)))
+    keys = [f"key {number}" for number in range(200)]
+    for second in range(100, 105):
+        stream.batch([row(second, key, n=number) for number, key in enumerate(keys)], 0)
+    entries = 200 * 64  # windows that have had a row
+    assert stream.total("ledger_bytes") < 14 * entries
+    stream.batch([], 1000)
+    assert stream.total("ledger_bytes") == 0
+    check_state(stream)

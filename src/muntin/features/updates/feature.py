@@ -32,6 +32,8 @@ from muntin.features.updates.selection import (
 )
 
 HEADER = "updates"
+LEDGER, PENDING = "updates_ledger", "updates_pending"
+"""Notes for the worker's memory."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Updating(Feature):
     metrics = (
         Metric("early_results", "The results of windows that were still open.", counter=True),
         Metric("late_results", "The results of windows that had closed before, and were corrected.", counter=True),
+        Metric("ledger_bytes", "Bytes in the state of what was last emitted of windows that may still change."),
         Metric("unchanged_windows", "Windows that got rows and were not emitted, as their answers had not changed."),
     )
 
@@ -95,10 +98,10 @@ class UpdatesOfShard(ShardFeature):
         self._emitted_at: int | None = header.get("emitted")
         self._is_due = self._due()
         self._store = LedgerStore(self._plan, batch.values)
-        ledger = batch.notes.get("ledger")
+        ledger = batch.notes.get(LEDGER)
         ledger = self._store.read(header.get("parts", ())) if ledger is None else ledger
         self._compared = Comparison(self._plan, self._store, ledger, self._is_due)
-        self._pending = Pending(self._plan, batch.values, header.get("pending", ()), batch.notes.get("pending"))
+        self._pending = Pending(self._plan, batch.values, header.get("pending", ()), batch.notes.get(PENDING))
         self._viewed: list[tuple[TupleOperator, Int64Array]] = []
 
     def _due(self) -> bool:
@@ -160,6 +163,7 @@ class UpdatesOfShard(ShardFeature):
             self._pending.clear()
         else:
             self._pending.keep(batch.now.watermark + plan.correctable)
-        batch.new_notes.update(ledger=ledger, pending=self._pending.table)
+        batch.new_notes.update({LEDGER: ledger, PENDING: self._pending.table})
         parts, pending = self._store.described(ledger), self._pending.described
+        batch.metrics["ledger_bytes"] = sum(size for _, size, *_ in [*parts, *pending])
         return {HEADER: {"parts": parts, "pending": pending, "emitted": self._emitted_at}}
