@@ -24,7 +24,7 @@ class Stream:
         columns: Sequence[str],
         named: Mapping[str, Aggregation],
         policy: Updates,
-        delay: int,
+        delay: int | None,
     ) -> None:
         self._window, self._keys, self._columns, self._named = window, keys, columns, named
         self._policy, self._delay = policy, delay
@@ -54,8 +54,9 @@ class Stream:
             in_time = [row for row in timed if row["t"] >= closed - self._lag]
         self._rows += in_time
         self.watermark = max(self.watermark, watermark)
-        latest = max((row["t"] for row in timed), default=-(10**9))
-        self.finalized = max(self.finalized, self.watermark, latest - self._delay)
+        self.finalized = max(self.finalized, self.watermark)
+        if self._delay is not None and timed:
+            self.finalized = max(self.finalized, max(row["t"] for row in timed) - self._delay)
         now = self.watermark if is_session else self.finalized
         existing = self._existing()
         emitted = {}

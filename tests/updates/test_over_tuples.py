@@ -55,11 +55,16 @@ CLOSING = Step([], advance=1000, tasks=1, cold=False, replay=False)
 
 
 def updating_plan(
-    windows: Sequence[W.Window], keys: tuple[str, ...], names: list[str], policy: Updates, *others: Option
+    windows: Sequence[W.Window],
+    keys: tuple[str, ...],
+    names: list[str],
+    policy: Updates,
+    *others: Option,
+    delay: int | None = DELAY,
 ) -> Plan:
     shards = (0, 3, 5)
     options = [policy, *others]
-    return make_plan(windows, keys, names, shards=shards, streaming=True, delay=DELAY, types=TYPES, options=options)
+    return make_plan(windows, keys, names, shards=shards, streaming=True, delay=delay, types=TYPES, options=options)
 
 
 def shifted(each: Row, by: int) -> Row:
@@ -70,7 +75,7 @@ def oracles_of(plan: Plan, policy: Updates) -> list[naive_tuples.Stream]:
     assert plan.layout.tuples is not None
     columns = [name for name in plan.layout.tuples.names if name != MEMBERSHIP]
     named: dict[str, Aggregation] = aggregations(plan)
-    return [naive_tuples.Stream(window, plan.keys, columns, named, policy, DELAY) for window in plan.windows]
+    return [naive_tuples.Stream(window, plan.keys, columns, named, policy, plan.delay) for window in plan.windows]
 
 
 def rows_of(stream: Stream, step: Step, rows: list[Row], watermark: int) -> dict[Identity, dict[str, Any]]:
@@ -111,7 +116,16 @@ def check_stream(plan: Plan, policy: Updates, steps: Sequence[Step]) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_any_stream_emits_what_changed(model: str) -> None:
     @settings(max_examples=40)
-    @given(MODELS[model], strategies.KEYS, NAMES, POLICIES, STEPS, LIMITS, st.sampled_from([(0, 0), (2, 1 << 10)]))
+    @given(
+        MODELS[model],
+        strategies.KEYS,
+        NAMES,
+        POLICIES,
+        STEPS,
+        LIMITS,
+        st.sampled_from([(0, 0), (2, 1 << 10)]),
+        st.sampled_from([DELAY, None]),
+    )
     def emits_what_changed(
         window: W.Window,
         keys: tuple[str, ...],
@@ -120,9 +134,10 @@ def test_any_stream_emits_what_changed(model: str) -> None:
         steps: list[Step],
         limits: tuple[int, int, int],
         parts: tuple[int, int],
+        delay: int | None,
     ) -> None:
         with tiny(*limits), patch.multiple(ledger, MERGED=parts[0], UNUSED_KEYS=parts[1]):
-            check_stream(updating_plan([window], keys, names, policy), policy, steps)
+            check_stream(updating_plan([window], keys, names, policy, delay=delay), policy, steps)
 
     emits_what_changed()
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muntin.engine.changes import changes
 from muntin.engine.features import Option
 from muntin.engine.plan import Plan
 from muntin.engine.store import HotCache
@@ -276,6 +277,10 @@ def test_another_policy_is_another_query() -> None:
     plans.append(make_plan(TUMBLING, streaming=True, delay=5))
     assert len({plan.fingerprint for plan in plans}) == len(plans)
     assert updating_plan(TUMBLING, ("k",), ["count"], Updates(True, every=7)).fingerprint == plans[0].fingerprint
+    described = [plan.description for plan in plans]
+    assert changes(described[0], described[1]) == ["within of updates None → '5 microseconds'"]
+    assert changes(described[1], described[2]) == ["emission of updates 'on_change' → 'on_close'"]
+    assert changes(described[4], described[0]) == ['.emit("on_change") added']
 
 
 def test_the_ledger_is_small_and_goes_with_its_windows() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Int64Array
+from muntin.durations import describe
 from muntin.engine.batch import Selected, ShardBatch
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import Feature, ShardFeature, Task
@@ -68,7 +69,7 @@ class Updating(Feature):
             "call": "updates",
             "compared": ["emission", "within"],
             "emission": "on_change" if self.policy.on_change else "on_close",
-            "within": self.policy.within,
+            "within": None if self.policy.within is None else describe(self.policy.within),
             "written": self.policy.written,
         }
 
