@@ -115,7 +115,7 @@ def check_stream(plan: Plan, policy: Updates, steps: Sequence[Step]) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_any_stream_emits_what_changed(model: str) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(
         MODELS[model],
         strategies.KEYS,
@@ -142,7 +142,7 @@ def test_any_stream_emits_what_changed(model: str) -> None:
     emits_what_changed()
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.lists(st.one_of(*MODELS.values()), min_size=2, max_size=3),
     NAMES,
@@ -234,7 +234,7 @@ def test_every_limits_early_rows_of_sessions() -> None:
     assert when(132, [], 20) == [(28, 43, 3, "early", 0, False), (30, 43, None, "early", 1, True)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     strategies.windows(max_size=2),
     st.lists(st.one_of(*MODELS.values()), min_size=1, max_size=2),

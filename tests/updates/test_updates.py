@@ -117,7 +117,7 @@ def check_stream(plan: Plan, policy: Updates, steps: Sequence[Step]) -> dict[Any
     return oracle.last
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(strategies.windows(), strategies.KEYS, NAMES, strategies.SHARDS, POLICIES, STEPS, LIMITS, st.data())
 def test_any_stream_emits_what_changed(
     windows: list[Any],
@@ -151,7 +151,7 @@ OTHERS: dict[str, tuple[list[Option], list[str]]] = {
 def test_updates_compose(other: str) -> None:
     options, names = OTHERS[other]
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(strategies.windows(), POLICIES, STEPS, LIMITS, st.data())
     def emits_what_changed(
         windows: list[Any], policy: Updates, steps: list[Step], limits: tuple[int, int, int], data: st.DataObject
@@ -168,7 +168,7 @@ def test_updates_compose(other: str) -> None:
 TABLES = strategies.rows(max_size=25)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(strategies.windows(), strategies.KEYS, NAMES, POLICIES, TABLES, st.data())
 def test_the_last_revisions_are_the_answers_of_the_table(
     windows: list[Any], keys: tuple[str, ...], names: list[str], policy: Updates, rows: list[Row], data: st.DataObject
