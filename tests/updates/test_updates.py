@@ -220,6 +220,22 @@ def test_one_window_is_early_then_on_time_then_late() -> None:
     assert stream.total("late_rows") == 1
 
 
+def test_the_timeline_of_the_page() -> None:
+    """The example of docs/updates.md, in minutes after ten."""
+    stream = Stream(updating_plan(TUMBLING, ("k",), ["count"], Updates(on_change=True, within=60)))
+    batches = [([12], 20), ([31, 33], 35), ([], 50), ([58], 65), ([49], 122), ([15], 130)]
+    found = [told(stream, [row(time) for time in times], watermark) for times, watermark in batches]
+    assert [[(answer, timing, revision) for _, _, answer, timing, revision in rows] for rows in found] == [
+        [(1, "early", 0)],
+        [(3, "early", 1)],
+        [],
+        [(4, "on_time", 2)],
+        [(5, "late", 3)],
+        [],
+    ]
+    assert stream.total("late_rows") == 1
+
+
 def test_what_did_not_change_is_not_emitted() -> None:
     """A smaller value does not change a maximum, and a window that closes without a change has no row on time."""
     stream = Stream(updating_plan(TUMBLING, ("k",), ["max_x"], Updates(on_change=True)))
