@@ -273,3 +273,11 @@ def test_windows_over_time_beside_others(
             for identity, values in expected.items():
                 for name, value in values.items():
                     assert naive.same(found[identity][name], value), (identity, name, found[identity], values)
+
+
+def test_what_was_emitted_of_a_window_that_ended_later_before_is_forgotten_with_it() -> None:
+    """A row that comes out of order moves the first window to an earlier time, at which it is final at once."""
+    stream = one_shard(W.slide_by_tuple(us(1), 1), Updates(on_change=True))
+    assert told(stream, at(1), 0) == [(0, 1, 1, "early", 0)]
+    assert told(stream, at(0), 1) == [(-1, 0, 1, "on_time", 1), (0, 1, 1, "early", 0)]
+    assert told(stream, at(1), 1) == [(0, 1, 2, "early", 1), (0, 1, 2, "early", 0)]

@@ -15,7 +15,7 @@ from muntin.engine.emitted import Results
 from muntin.engine.operators.operator import Answers, TupleOperator
 from muntin.engine.plan import Plan
 from muntin.features.updates.digests import digests
-from muntin.features.updates.ledger import DIGEST, END, REVISION, START, Ledger, LedgerStore, in_order
+from muntin.features.updates.ledger import DIGEST, END, KEPT, REVISION, START, Ledger, LedgerStore, in_order
 from muntin.features.updates.selection import EARLY, LATE, Times
 from muntin.panes.table import Leaves
 from muntin.windows import PaneWindow
@@ -60,7 +60,8 @@ class Comparison:
             if isinstance(window, PaneWindow):
                 self._add(model, key, answers, rows, state, is_emitted[rows])
                 continue
-            bounds = [answers.start[rows], times.complete(answers.end[rows])]
+            complete = times.complete(answers.end[rows])
+            bounds = [answers.start[rows], complete, np.maximum(complete, last[KEPT])]
             self._seen[model].append(Leaves(key[rows], answers.window[rows], ()))
             self._add(model, key, answers, rows, [*state, *bounds], is_emitted[rows])
             # A window may have grown without a row: its entry must not be dropped before it is final.
@@ -90,7 +91,7 @@ class Comparison:
                 continue
             revision, end = gone.state[REVISION] + 1, gone.state[END] - times.last_tuple
             retracted = np.full(len(gone), RETRACTED)
-            state = (revision, retracted, gone.state[START], gone.state[END])
+            state = (revision, retracted, *gone.state[START:])
             self._added[model].append(Leaves(gone.key, gone.time, state))
             answers = Answers(np.full(len(gone), model), gone.time, of_table[gone.key], gone.state[START], end)
             columns = [*self._plan.schema.columns, *self._quality]

@@ -24,8 +24,9 @@ from muntin.panes import packed
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable, merged_keys
 from muntin.windows import PaneWindow
 
-REVISION, DIGEST, START, END = FIELDS = range(4)
-"""The fields of an entry. Windows whose bounds do not follow from their id have the last two."""
+REVISION, DIGEST, START, END, KEPT = FIELDS = range(5)
+"""The fields of an entry. Windows whose bounds do not follow from their id have the last three: the bounds, and until
+when the entry is kept. That is the latest end that the window has had, so that no entry outlives those behind it."""
 MERGED = 2
 """A part is merged with the next one unless it has more than this many times its entries."""
 UNUSED_KEYS = 1 << 10
@@ -176,9 +177,9 @@ class LedgerStore:
         return Ledger(keys, (*parts, self._write(keys, entries)))
 
     def ends(self, model: int, leaves: Leaves) -> Int64Array:
-        """When the windows of entries end."""
+        """Until when entries are kept."""
         window = self._models[model]
-        return window.end(leaves.time) if isinstance(window, PaneWindow) else leaves.state[END]
+        return window.end(leaves.time) if isinstance(window, PaneWindow) else leaves.state[KEPT]
 
     def _open(self, entries: Sequence[Entries], now: Sequence[int]) -> list[Entries]:
         kept = []
