@@ -202,12 +202,21 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         "max_wait emits parts of count windows",
     ),
     "a timing of one's own": (
-        lambda t: agg(t, timing=A.count()).emit("on_change"),
-        r"emit\('on_change'\) adds the column 'timing' to results, and there is one already",
+        lambda t: agg(t, timing=A.count()).emit("on_change").to_df(),
+        "'timing' is a column that this query adds to results; give the column of that name.*another",
+    ),
+    "a revision for a key": (
+        lambda t: (
+            muntin.over(t, FIVE, time="ts", by=F.col("fare").alias("revision"))
+            .agg(n=A.count())
+            .emit("on_change")
+            .to_df()
+        ),
+        "'revision' is a column that this query adds to results",
     ),
     "a lateness of one's own": (
         lambda t: agg(t, lateness=A.count()).late("emit").to_df(),
-        r"late\('emit'\) adds the column 'lateness'",
+        "'lateness' is a column that this query adds to results",
     ),
     "a custom aggregate that changes shape": (
         lambda t: agg(t, n=A.custom(lambda fare: (fare, fare), lambda a, b: (a[0],), lambda s: s[0])),

@@ -16,7 +16,6 @@ from muntin.durations import Duration
 from muntin.engine.features import Option
 from muntin.engine.functions import AppliedFunction, WindowFunction
 from muntin.engine.plan import Draft, Plan
-from muntin.engine.schema import LATENESS
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
 from muntin.holistic.applied import Applied, form_of, gets_window
@@ -383,8 +382,12 @@ class Query:
                 f"within={within!r} is how long late rows correct windows, and late({policy!r}) corrects none; use "
                 "late('update', within=...), or leave it out."
             )
-        updates = self._updates.with_corrections(within) if policy == "update" else replace(self._updates, within=None)
-        return replace(self._updating(updates), late_policy=policy)
+        if policy == "update":
+            return replace(self._updating(self._updates.with_corrections(within)), late_policy=policy)
+        query = self
+        if self.late_policy == "update":
+            query = self._updating(replace(self._updates, within=None))
+        return replace(query, late_policy=policy)
 
     @property
     def _updates(self) -> Updates:
@@ -478,13 +481,22 @@ class Query:
 
     def check_complete(self) -> None:
         """Check that the query computes something, and that its options are compatible."""
-        names = (*self.aggregates, *self.named_keys, *(() if self.function is None else self.function.schema.names))
-        if self.late_policy == "emit" and LATENESS in names:
-            raise MuntinError(f"late('emit') adds the column {LATENESS!r} to results; give that of yours another name.")
         if not self.aggregates and self.function is None:
             raise MuntinError("The query computes nothing yet; call .agg(...) with at least one aggregate.")
         for option in self.options:
             option.check(self.draft([0]), complete=True)
+        self._check_added_columns()
+
+    def _check_added_columns(self) -> None:
+        """Check that the columns that options add to results have names of their own."""
+        schema = self.plan([0]).schema
+        names = (*self.named_keys, *(column.name for column in schema.columns))
+        for column in (*schema.added, *schema.late_fields):
+            if column.name in names:
+                raise MuntinError(
+                    f"{column.name!r} is a column that this query adds to results; give the column of that name, a key "
+                    "or what is computed, another one."
+                )
 
     def _check_options(self) -> None:
         """Check that the options are compatible with the query as far as it is built."""

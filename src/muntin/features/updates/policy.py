@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from muntin.checks import one_of
 from muntin.durations import Duration, describe, positive_microseconds
@@ -13,9 +12,6 @@ from muntin.errors import MuntinError
 from muntin.features.order import UPDATES
 from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime
 from muntin.written import call
-
-if TYPE_CHECKING:
-    from muntin.features.updates.feature import Updating
 
 MODES = {"on_close": "once, when the window closes", "on_change": "also while it is open, whenever it has changed"}
 
@@ -76,12 +72,6 @@ class Updates(Option):
         return "emit('on_change')" if self.on_change else "late('update')"
 
     def check(self, draft: Draft, complete: bool = False) -> None:
-        for column in self._updating(draft).added_columns:
-            if column.name in draft.aggregates or column.name in draft.keys:
-                raise MuntinError(
-                    f"{self.what} adds the column {column.name!r} to results, and there is one already; give that "
-                    "another name."
-                )
         if draft.function is not None:
             raise MuntinError(
                 f"{self.what} emits a row again when it has changed, and a function returns any number of rows for a "
@@ -120,14 +110,13 @@ class Updates(Option):
             )
 
     def plan(self, draft: Draft) -> Draft:
-        self._check_workers(draft)  # "auto" is resolved by now
-        kept = 0 if self.within is None or not draft.streaming else self.within
-        return replace(draft.with_feature(self._updating(draft)), correctable=kept, answers_all_windows=False)
-
-    def _updating(self, draft: Draft) -> Updating:
         from muntin.features.updates.feature import Updating
 
-        return Updating(self, any(isinstance(window, SessionWindow | DeltaWindow) for window in draft.windows))
+        self._check_workers(draft)  # "auto" is resolved by now
+        kept = 0 if self.within is None or not draft.streaming else self.within
+        retracts = any(isinstance(window, SessionWindow | DeltaWindow) for window in draft.windows)
+        draft = draft.with_feature(Updating(self, retracts))
+        return replace(draft, correctable=kept, answers_all_windows=False)
 
     def explained(self, plan: Plan) -> list[str]:
         lines = []
