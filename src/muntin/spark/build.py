@@ -26,7 +26,7 @@ from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_table, staged_type, unpacked
+from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_table, unpacked
 from muntin.spark.worker_check import check_workers
 from muntin.windows import CountWindow
 
@@ -92,16 +92,15 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
-    staged_rows = staged_type(plan.metrics)
     if query.source.streaming:
         staged = panes.transformWithStateInPandas(
             ShardProcessor(plan, identity, finish),
-            outputStructType=staged_rows,
+            outputStructType=STAGED,
             outputMode="Append",
             timeMode="EventTime",
         )
     else:
-        staged = panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
+        staged = panes.applyInArrow(shard_of_table(plan, identity, finish), STAGED)
     results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
     return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
 

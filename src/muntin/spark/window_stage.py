@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -14,22 +15,26 @@ from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import Spread
 from muntin.engine.map_stage import PackedPanes
-from muntin.engine.metrics import Metric, Metrics
+from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import Header, HotCache, PaneStore, TableStore
 from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
-from muntin.spark.memory import keep_freed_memory
-from muntin.spark.metrics import metric_fields
+from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
 from muntin.spark.shards import shard_ids
 
+STAGED = T.StructType(
+    [
+        T.StructField("task", T.IntegerType()),
+        T.StructField("payload", T.BinaryType()),
+        T.StructField("metrics", T.ArrayType(T.LongType())),
+    ]
+)
+"""The rows that the stage emits: packed results and packed jobs for tasks. The last row of a shard has its metrics."""
 
-def staged_type(declared: Sequence[Metric]) -> T.StructType:
-    """The rows that the stage emits: packed results, packed jobs for tasks, and one row of metrics."""
-    fields = [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType())]
-    return T.StructType([*fields, *metric_fields(declared)])
+_ARROW = pa.schema([("task", pa.int32()), ("payload", pa.binary()), ("metrics", pa.list_(pa.int64()))])
 
 
 READY = -1
@@ -64,7 +69,7 @@ class ShardProcessor(StatefulProcessor):
         self._finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        keep_freed_memory()
+        begin_task()
         note_this_stream(self._plan, self._query)
         self._handle = handle
         self._state = _SparkState(handle)
@@ -89,12 +94,13 @@ class ShardProcessor(StatefulProcessor):
         known, before = store.header.version != "", store.header.watermark // 1000
         now = timers.getCurrentWatermarkInMs()
         run = Shard(plan, store, shard, this_task(plan, self._query))
-        yield from _frames(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        rows = StagedRows(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        yield from map(_frame, rows.before_last())
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
             self._handle.registerTimer(now + 1)
-        yield _frame(None, run.metrics)
+        yield _frame(rows.last())
 
     def _unknown(self, shard: int) -> StateError:
         """The error for a shard that the query does not have; its header has the former number of shards."""
@@ -121,14 +127,15 @@ def shard_of_table(
     """The window stage of a table: all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_freed_memory()
+        begin_task()
         arrived = [panes for batch in batches for panes in _packed(batch.to_pandas())]
         shard = arrived[0].shard
         shard_plan = plan.of_shard(shard)
         stage = Shard(shard_plan, TableStore(shard_plan), shard, this_task(plan, query))
         emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-        yield from map(_staged, _frames(shard_plan, shard, emitted, stage.metrics))
-        yield _staged(_frame(None, stage.metrics))
+        rows = StagedRows(shard_plan, shard, emitted, stage.metrics)
+        yield from map(_batch, rows.before_last())
+        yield _batch(rows.last())
 
     return run
 
@@ -144,12 +151,17 @@ _DESCRIPTION = "query"
 """A name that no segment has. A separate state variable would be one more for every task to open."""
 
 
+_NAME = T.StructType([T.StructField("name", T.StringType())])
+_VALUE = T.StructType([T.StructField("value", T.BinaryType())])
+"""As types: every task would ask the JVM to parse a text, several times."""
+
+
 class _SparkState:
     """The store's backend in Spark's state. Spark serialises the bytes; nothing in them is code."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._header = handle.getValueState("header", "value binary")
-        self._segments = handle.getMapState("segments", "name string", "value binary")
+        self._header = handle.getValueState("header", _VALUE)
+        self._segments = handle.getMapState("segments", _NAME, _VALUE)
 
     def read_header(self) -> bytes | None:
         return _bytes(self._header.get())
@@ -193,16 +205,45 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _frames(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[pd.DataFrame]:
+@dataclass(frozen=True)
+class StagedRow:
+    """A row for the steps behind the shard."""
+
+    task: int = READY
+    payload: bytes | None = None
+    metrics: list[int] | None = None
+
+
+class StagedRows:
+    """What a shard emits in a batch. The last row has the metrics, too: a row costs Spark more than its bytes."""
+
+    def __init__(self, plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._rows = _rows(plan, shard, emitted, metrics)
+        self._held = StagedRow()
+
+    def before_last(self) -> Iterator[StagedRow]:
+        """All rows but the last."""
+        for row in self._rows:
+            if self._held.payload is not None:
+                yield self._held
+            self._held = row
+
+    def last(self) -> StagedRow:
+        """The last row, once the shard has run and its metrics are known."""
+        return replace(self._held, metrics=list(self._metrics.values.values()))
+
+
+def _rows(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[StagedRow]:
     tasks = _tasks(plan, shard)
     for results_or_job in emitted:
         if isinstance(results_or_job, Results):
             for payload in packed_rows(results_or_job.rows):
-                yield _frame(payload, metrics, counted=False)
+                yield StagedRow(READY, payload)
         else:
             payload = results_or_job.pack()
             metrics.add(job_bytes=len(payload))
-            yield _frame(payload, metrics, tasks[results_or_job.turn % len(tasks)], counted=False)
+            yield StagedRow(tasks[results_or_job.turn % len(tasks)], payload)
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
@@ -222,14 +263,9 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: Metrics, task: int = READY, counted: bool = True) -> pd.DataFrame:
-    """One row: a payload with zeros for the metrics, or the metrics."""
-    packed = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**packed, **{name: [value if counted else 0] for name, value in metrics.values.items()}})
+def _frame(row: StagedRow) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in vars(row).items()})
 
 
-def _staged(frame: pd.DataFrame) -> pa.RecordBatch:
-    packed = [pa.array(frame["task"], pa.int32()), pa.array(frame["payload"], pa.binary())]
-    numbers = [name for name in frame.columns if name not in ("task", "payload")]
-    columns = [*packed, *(pa.array(frame[name], pa.int64()) for name in numbers)]
-    return pa.record_batch(columns, names=["task", "payload", *numbers])
+def _batch(row: StagedRow) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([getattr(row, field.name)], field.type) for field in _ARROW], schema=_ARROW)
