@@ -14,7 +14,7 @@ from muntin.engine.metrics import ENGINE_METRICS, Metrics, names
 from muntin.engine.plan import Plan
 from muntin.spark.window_stage import READY, STAGED, StagedRow, StagedRows, _batch, _frame, unpacked
 
-PLAN = cast("Plan", SimpleNamespace(steps=(), shards=(0,)))
+PLAN = cast("Plan", SimpleNamespace(steps=(), shards=(0,), reported=ENGINE_METRICS))
 
 
 def results(count: int) -> Results:

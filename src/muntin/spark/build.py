@@ -101,7 +101,7 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         )
     else:
         staged = panes.applyInArrow(shard_of_table(plan, identity, finish), STAGED)
-    results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
+    results = observed(staged, identity, plan.reported, query.name).where(F.col("payload").isNotNull())
     return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
 
 

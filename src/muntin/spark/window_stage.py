@@ -15,7 +15,7 @@ from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import Spread
 from muntin.engine.map_stage import PackedPanes
-from muntin.engine.metrics import Metrics
+from muntin.engine.metrics import Metrics, names
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import Header, HotCache, PaneStore, TableStore
@@ -218,6 +218,7 @@ class StagedRows:
     """What a shard emits in a batch. The last row has the metrics, too: a row costs Spark more than its bytes."""
 
     def __init__(self, plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> None:
+        self._reported = names(plan.reported)
         self._metrics = metrics
         self._rows = _rows(plan, shard, emitted, metrics)
         self._held = StagedRow()
@@ -231,7 +232,7 @@ class StagedRows:
 
     def last(self) -> StagedRow:
         """The last row, once the shard has run and its metrics are known."""
-        return replace(self._held, metrics=list(self._metrics.values.values()))
+        return replace(self._held, metrics=[self._metrics[name] for name in self._reported])
 
 
 def _rows(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[StagedRow]:
