@@ -28,7 +28,7 @@ def test_parts_are_sums_of_sparks_durations() -> None:
 
 
 def test_ratios_are_medians_of_rounds() -> None:
-    names = (bench.OURS, bench.NO_OP, bench.WINDOW, bench.TILES, bench.THROUGH)
+    names = (bench.OURS, bench.ONE_SHARD, bench.NO_OP, bench.WINDOW, bench.TILES, bench.THROUGH)
     runs = {name: [run_of(100), run_of(200), run_of(400)] for name in names}
     runs[bench.WINDOW] = [run_of(200), run_of(200), run_of(200)]  # ratios 0.5, 1 and 2
     records = {record.name: record for record in bench._records(runs, {bench.WINDOW: 0, bench.TILES: 2})}

@@ -66,7 +66,7 @@ print(gc.collect())
 """
 
 
-def test_modules_are_exempt_from_garbage_collection_and_nothing_else_is() -> None:
+def test_modules_are_exempt_from_garbage_collection_and_later_garbage_is_not() -> None:
     printed = subprocess.run([sys.executable, "-c", FREEZING], capture_output=True, text=True, check=True, timeout=60)
     at_first, unchanged, with_more_modules, collected = map(int, printed.stdout.split())
     assert at_first > 10_000

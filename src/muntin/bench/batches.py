@@ -1,8 +1,10 @@
 """Small batches: how long 50,000 rows take, and how much of it an operator that does nothing would take, too.
 
-Five systems take the same batches in turn, several rounds of each: Muntin, Spark's `window()`, tiles by hand as two
-chained aggregations, a stateful Python operator that does nothing, and rows that are only passed to Python. All run in
-Spark's defaults but for the settings of `muntin.configure`, which those of Spark's own operators do not get.
+The systems take the same batches in turn, several rounds of each: Muntin, with a shard per core and with one; Spark's
+`window()`; tiles by hand, as two chained aggregations; a stateful Python operator that does nothing, in Python workers of
+its own and in those of Muntin, which do not collect the garbage of modules after every task; and rows that are only
+passed to Python. All run in Spark's defaults but for the settings of `muntin.configure`, which Spark's own operators do
+not get.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
+import muntin
 from muntin.bench.batches_plot import draw
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
-from muntin.bench.small import KEYS, System, differences, no_op, ours, pass_through, tiles, window
+from muntin.bench.small import KEYS, System, differences, in_own_workers, no_op, ours, pass_through, tiles, window
 from muntin.bench.steady import Load, Measured, stream, write_batches
 from muntin.spark.session import PARTITIONS, partitions
 
@@ -33,11 +36,13 @@ PARTS = {
     "commitOffsets": "commit log",
 }
 """Spark's names of the parts of a batch, and ours."""
-OURS, WINDOW, TILES, NO_OP, THROUGH = (
+OURS, ONE_SHARD, WINDOW, TILES, NO_OP, NO_OP_HERE, THROUGH = (
     "Muntin",
+    "Muntin, one shard",
     "Spark window()",
     "chained tiles",
     "stateful operator that does nothing",
+    "the same in Muntin's workers",
     "rows passed through",
 )
 TARGETS = {NO_OP: 1.2, WINDOW: 0.6}
@@ -51,7 +56,7 @@ class Scale:
     """Batches of each run that do not count."""
 
 
-FULL = Scale(rounds=5, batches=12, warm_up=4)
+FULL = Scale(rounds=5, batches=10, warm_up=3)
 QUICK = Scale(rounds=1, batches=4, warm_up=2)
 
 
@@ -72,13 +77,15 @@ class _Bench:
         self._scale = scale
         plain = running.spark.newSession()  # Spark's own operators run with Spark's settings and state store
         plain.conf.set(PARTITIONS, str(partitions(running.spark)))
-        spark = running.spark
+        spark, one_shard = running.spark, muntin.configure(running.spark.newSession(), shards=1)
         self._systems: dict[str, tuple[SparkSession, System]] = {
             OURS: (spark, ours),
-            NO_OP: (spark, no_op),
+            NO_OP: (spark, in_own_workers(no_op)),
+            NO_OP_HERE: (spark, no_op),
+            ONE_SHARD: (one_shard, ours),
             WINDOW: (plain, window),
             TILES: (plain, tiles),
-            THROUGH: (spark, pass_through),
+            THROUGH: (spark, in_own_workers(pass_through)),
         }
         running.steps(3 + (scale.rounds + 1) * len(self._systems))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -24,7 +24,7 @@ DELAY = "1 second"
 STATE = bytes(8192)
 """What the operator that does nothing writes."""
 
-System = Callable[[DataFrame], DataFrame]
+System: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 def ours(frame: DataFrame) -> DataFrame:
@@ -70,6 +70,20 @@ def no_op(frame: DataFrame) -> DataFrame:
     return counted.transformWithStateInPandas(
         _WritesOneValue(), outputStructType="count long", outputMode="Append", timeMode="None"
     )
+
+
+def in_own_workers(system: System) -> System:
+    """The system in Python workers that no other system uses: Spark keeps workers apart by their environment."""
+
+    def run(frame: DataFrame) -> DataFrame:
+        environment: dict[str, str] = frame.sparkSession.sparkContext.environment
+        environment["MUNTIN_BENCH"] = system.__name__
+        try:
+            return system(frame)
+        finally:
+            del environment["MUNTIN_BENCH"]
+
+    return run
 
 
 class _WritesOneValue(StatefulProcessor):
