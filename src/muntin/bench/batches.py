@@ -1,8 +1,8 @@
 """Small batches: how long 50,000 rows take, and how much of it an operator that does nothing would take, too.
 
 The systems take the same batches in turn, several rounds of each: Muntin, with a shard per core and with one; Spark's
-`window()`; tiles by hand, as two chained aggregations; a stateful Python operator that does nothing, in Python workers of
-its own and in those of Muntin, which do not collect the garbage of modules after every task; and rows that are only
+`window()`; tiles by hand, as two chained aggregations; a stateful Python operator that does nothing, in Python workers
+of its own and in those of Muntin, which do not collect the garbage of modules after every task; and rows that are only
 passed to Python. All run in Spark's defaults but for the settings of `muntin.configure`, which Spark's own operators do
 not get.
 """
