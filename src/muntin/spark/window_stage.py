@@ -142,6 +142,7 @@ def shard_of_table(
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results in packed rows."""
+    begin_task()
     for batch in batches:
         for payload in batch.column("payload"):
             yield from pa.ipc.open_stream(payload.as_buffer())
