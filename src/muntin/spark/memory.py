@@ -28,8 +28,8 @@ def freeze_modules() -> None:
     """Exempt what is loaded from garbage collection, again whenever more modules have been loaded.
 
     Spark's workers collect all garbage after every task, before they take the next one. That visits every object of
-    every module: about a tenth of a second with NumPy, pandas and pyarrow, several times in a batch. Whatever else is
-    alive at that moment is exempt, too, and still freed when nothing refers to it.
+    every module, those of NumPy, pandas and pyarrow included, several times in a batch. Whatever else is alive at that
+    moment is exempt, too, and still freed when nothing refers to it.
     """
     global _frozen_modules
     if len(sys.modules) > _frozen_modules:
