@@ -1,4 +1,4 @@
-"""Freed memory stays with a worker: the same array, made again, needs no new pages."""
+"""A worker keeps freed memory, and garbage collection does not visit the modules that it has loaded."""
 
 from __future__ import annotations
 
@@ -45,3 +45,31 @@ def test_it_can_be_switched_off(value: str | None, calls: int, monkeypatch: pyte
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     memory.keep_freed_memory.__wrapped__()
     assert library.mallopt.call_count == calls
+
+
+FREEZING = """
+import gc
+from muntin.spark.memory import begin_task
+
+begin_task()
+at_first = gc.get_freeze_count()
+kept = [[] for _ in range(10_000)]
+begin_task()
+print(at_first, gc.get_freeze_count())
+import xml.dom.minidom
+begin_task()
+print(gc.get_freeze_count())
+cycle = []
+cycle.append(cycle)
+del cycle
+print(gc.collect())
+"""
+
+
+def test_modules_are_exempt_from_garbage_collection_and_later_garbage_is_not() -> None:
+    printed = subprocess.run([sys.executable, "-c", FREEZING], capture_output=True, text=True, check=True, timeout=60)
+    at_first, unchanged, with_more_modules, collected = map(int, printed.stdout.split())
+    assert at_first > 10_000
+    assert unchanged <= at_first  # no new module: what a task made stays collectable
+    assert with_more_modules > at_first + 10_000
+    assert collected >= 1

@@ -3,12 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 
 from muntin import aggregates as A
+from muntin import windows as W
 from muntin.engine.layout import ROW_COUNT
+from muntin.engine.metrics import ENGINE_METRICS, names
 from muntin.engine.plan import Plan
+from muntin.features.workers.policy import Workers
 from muntin.partials.partial import Count, IntegerSum
-from tests.builders import TIME, TYPES, bind, make_plan, sliding
+from tests.builders import TIME, TYPES, Stream, bind, make_plan, row, sliding
 
 WINDOW = sliding(10, 5)
 
@@ -78,3 +82,27 @@ def test_fingerprint_never_changes() -> None:
     # A literal: another value would lock every query out of its checkpoint.
     types = {"t": TIME, "k": pa.string(), "n": pa.int64(), "w": pa.string()}
     assert make_plan([WINDOW], ("k",), ["count", "max_w", "composed"], types=types).fingerprint == "9e187c71e81100c4"
+
+
+def test_a_query_reports_what_can_be_anything_but_zero() -> None:
+    plain = {metric.name for metric in make_plan([WINDOW], names=["sum_n"]).reported}
+    medians = {metric.name for metric in make_plan([WINDOW], names=["median_x"]).reported}
+    jobs = {
+        metric.name
+        for metric in make_plan([WINDOW], names=["median_x"], workers=Workers("agnostic", 2, tasks=3)).reported
+    }
+    assert {"rows", "results", "panes", "state_bytes"} <= plain
+    assert medians - plain == {metric.name for metric in ENGINE_METRICS if metric.about == "tuples"}
+    assert jobs - medians >= {"jobs", "job_bytes"}
+
+
+@pytest.mark.parametrize("window", [WINDOW, W.count(2), W.session("10 microseconds")], ids=["time", "count", "session"])
+def test_what_is_not_reported_is_zero(window: W.Window) -> None:
+    plan = make_plan([window], names=["sum_n"], streaming=True, delay=0)
+    stream = Stream(plan)
+    for begin in range(0, 60, 10):
+        stream.batch([row(begin + i, n=i) for i in range(10)], begin)
+    (metrics,) = stream.metrics.values()
+    reported = set(names(plan.reported))
+    assert metrics["total_rows"] == 60
+    assert {name: value for name, value in metrics.values.items() if name not in reported and value} == {}

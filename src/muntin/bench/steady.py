@@ -53,7 +53,7 @@ def write_batches(folder: Path, load: Load, seed: int = 0) -> None:
             count = load.rows // FILES_PER_BATCH
             times = np.sort(rng.integers(begin, begin + load.seconds * 1_000_000, count))
             times += rng.integers(-500_000, 500_000, count)
-            _write(
+            write_rows(
                 folder / f"1-{batch:04d}-{part}.parquet", times, rng.integers(0, load.keys, count), rng.random(count)
             )
 
@@ -66,7 +66,7 @@ def write_past(folder: Path, keys: int, seconds: int) -> None:
         first, last = part * per_file, min((part + 1) * per_file, seconds)
         times = EPOCH + (np.repeat(np.arange(first, last), keys) - seconds) * 1_000_000 + 500_000
         path = folder / f"0-{part}.parquet"
-        _write(path, times, np.tile(np.arange(keys), last - first), rng.random(len(times)))
+        write_rows(path, times, np.tile(np.arange(keys), last - first), rng.random(len(times)))
         os.utime(path, (0, 0))  # Spark takes the oldest files first
 
 
@@ -82,7 +82,7 @@ def write_tables(folder: Path, batches: Iterable[pa.Table]) -> Path:
     return folder
 
 
-def _write(path: Path, times: Array, keys: Array, values: Array) -> None:
+def write_rows(path: Path, times: Array, keys: Array, values: Array) -> None:
     columns = {
         "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
         "key": pa.array(keys.astype(np.int32)),
@@ -105,11 +105,14 @@ class Measured:
     query: StreamingQuery
     latencies: tuple[float, ...] = ()
     """Seconds of each batch from having its rows and watermark until its results are at the sink."""
+    reports: tuple[Any, ...] = ()
+    """Spark's reports of the batches."""
 
     def __add__(self, later: Measured) -> Measured:
         """The batches of both runs."""
         latencies = self.latencies + later.latencies
-        return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query, latencies)
+        reports = self.reports + later.reports
+        return Measured(self.rows + later.rows, self.seconds + later.seconds, later.query, latencies, reports)
 
     @property
     def rates(self) -> list[float]:
@@ -143,6 +146,7 @@ def measure(
         seconds=tuple(report["durationMs"]["triggerExecution"] / 1000 for report in reports),
         query=query,
         latencies=tuple(report["durationMs"]["addBatch"] / 1000 for report in reports),
+        reports=tuple(reports),
     )
 
 

@@ -19,6 +19,8 @@ class Metric:
     """How the values of all shards are combined."""
     alias: str = ""
     """Its name in the previous version."""
+    about: Literal["", "tuples", "jobs"] = ""
+    """What a query must have for it to be anything but 0."""
 
 
 ENGINE_METRICS = (
@@ -45,23 +47,26 @@ ENGINE_METRICS = (
     Metric("arrived_bytes", "Bytes of the packed panes that the shards received in the last batch."),
     Metric("answer_nanoseconds", "Time of all shards in the last batch from closed windows to their results."),
     Metric("answer_bytes", "Bytes of the tuples, or samples, that the windows of the last batch were answered from."),
-    Metric("chunks", "Chunks of tuples that open windows still need."),
-    Metric("chunk_tuples", "Tuples in those chunks."),
-    Metric("uncompressed_bytes", "Bytes of the chunks in the state that are not compressed."),
-    Metric("resident_bytes", "Bytes of the chunks in the workers' memory."),
-    Metric("left_chunks", "Chunks that are only in the state."),
-    Metric("jobs", "Window jobs that the last batch handed out."),
-    Metric("job_bytes", "Bytes of those jobs."),
-    Metric("compressed_chunks", "Chunks in the state that are compressed."),
-    Metric("compressed_tuples", "Tuples in those chunks."),
-    Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed."),
+    Metric("chunks", "Chunks of tuples that open windows still need.", about="tuples"),
+    Metric("chunk_tuples", "Tuples in those chunks.", about="tuples"),
+    Metric("uncompressed_bytes", "Bytes of the chunks in the state that are not compressed.", about="tuples"),
+    Metric("resident_bytes", "Bytes of the chunks in the workers' memory.", about="tuples"),
+    Metric("left_chunks", "Chunks that are only in the state.", about="tuples"),
+    Metric("jobs", "Window jobs that the last batch handed out.", about="jobs"),
+    Metric("job_bytes", "Bytes of those jobs.", about="jobs"),
+    Metric("compressed_chunks", "Chunks in the state that are compressed.", about="tuples"),
+    Metric("compressed_tuples", "Tuples in those chunks.", about="tuples"),
+    Metric("compressed_bytes", "Bytes of the chunks in the state that are compressed.", about="tuples"),
     Metric(
         "compressed_after",
         "D at present: the age in event time of the youngest compressed chunk, in microseconds.",
         fold="max",
+        about="tuples",
     ),
-    Metric("compressions", "Chunks that were compressed.", counter=True),
-    Metric("decompressions", "Chunks that were decompressed, for windows that needed them.", counter=True),
+    Metric("compressions", "Chunks that were compressed.", counter=True, about="tuples"),
+    Metric(
+        "decompressions", "Chunks that were decompressed, for windows that needed them.", counter=True, about="tuples"
+    ),
 )
 """The metrics of every query. Features declare their own."""
 

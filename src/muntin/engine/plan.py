@@ -276,6 +276,16 @@ class Plan:
                 raise MuntinError(f"Two metrics are called {metric.name!r}; give each its own name.")
         return tuple({metric.name: metric for metric in declared}.values())
 
+    @cached_property
+    def reported(self) -> tuple[Metric, ...]:
+        """The metrics that can be anything but 0. Spark plans each of them in every batch."""
+        has = {
+            "": True,
+            "tuples": self.keeps_tuples or self.keeps_chunks,
+            "jobs": any(isinstance(step, Spread) for step in self.steps),
+        }
+        return tuple(metric for metric in self.metrics if has[metric.about])
+
     @property
     def over_time(self) -> TimeOperator | None:
         """The operator of the time windows, if there are any."""

@@ -29,7 +29,7 @@ from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import Finish, ShardProcessor, shard_of_panes, shard_of_table, staged_type, unpacked
+from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_panes, shard_of_table, unpacked
 from muntin.spark.worker_check import check_workers
 from muntin.windows import CountWindow
 
@@ -90,11 +90,11 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     native = native_panes(query, plan)
     if isinstance(native, NativePanes):
         panes = grouped_panes(plan, native, _rows(query, plan))
-        staged = panes.mapInArrow(shard_of_panes(plan, native, identity, finish), staged_type(plan.metrics))
+        staged = panes.mapInArrow(shard_of_panes(plan, native, identity, finish), STAGED)
     else:
         spread_over = partitions if any(numbers is not None for numbers in requested) else None
         staged = _of_packed(query, plan, identity, finish, spread_over)
-    results = observed(staged, identity, plan.metrics, query.name).where(F.col("payload").isNotNull())
+    results = observed(staged, identity, plan.reported, query.name).where(F.col("payload").isNotNull())
     return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
 
 
@@ -115,14 +115,10 @@ def _of_packed(query: Query, plan: Plan, identity: str, finish: Finish | None, p
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
     panes = packed_rows.drop("latest_time").groupBy("shard")
-    staged_rows = staged_type(plan.metrics)
     if not query.source.streaming:
-        return panes.applyInArrow(shard_of_table(plan, identity, finish), staged_rows)
+        return panes.applyInArrow(shard_of_table(plan, identity, finish), STAGED)
     return panes.transformWithStateInPandas(
-        ShardProcessor(plan, identity, finish),
-        outputStructType=staged_rows,
-        outputMode="Append",
-        timeMode="EventTime",
+        ShardProcessor(plan, identity, finish), outputStructType=STAGED, outputMode="Append", timeMode="EventTime"
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from muntin.durations import describe
 from muntin.engine.metrics import ENGINE_METRICS, Metric, names
@@ -157,10 +156,6 @@ class Progress:
         return self.compressed_chunks / self.chunks if self.chunks else 0.0
 
 
-def metric_fields(declared: Iterable[Metric]) -> list[T.StructField]:
-    return [T.StructField(name, T.LongType()) for name in names(declared)]
-
-
 _BUILT: list[str] = []
 """The observations of the streaming queries of this process, in the order in which they were built."""
 
@@ -201,14 +196,16 @@ _OBSERVATION = re.compile(rf"{OBSERVATION}(-\d+|:.*)?", re.DOTALL)
 
 
 def observed(frame: DataFrame, query: str, declared: Sequence[Metric], name: str | None = None) -> DataFrame:
-    """Report metrics, for streams under `observation_name`, for tables with the id of the query in the name."""
+    """Report the column `metrics`: for streams under `observation_name`, for tables under the id of the query."""
     _REPORTED.update((metric.name, metric) for metric in declared)
     largest = {metric.name for metric in declared if metric.fold == "max"}
-    reported = {name: name for name in names(declared)}
+    places = {name: place for place, name in enumerate(names(declared))}
+    reported = {name: name for name in places}
     for renamed in (metric for metric in declared if metric.alias):  # under the names of the previous version, too
         reported |= {renamed.alias: renamed.name, f"total_{renamed.alias}": f"total_{renamed.name}"}
     folded: list[Column] = [
-        (F.max if metric in largest else F.sum)(metric).alias(name) for name, metric in reported.items()
+        (F.max if metric in largest else F.sum)(F.col("metrics")[places[metric]]).alias(name)
+        for name, metric in reported.items()
     ]
     return frame.observe(observation_name(name) if frame.isStreaming else f"{OBSERVATION}-{query}", *folded)
 

@@ -12,7 +12,7 @@ from muntin.engine.features import Task
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.plan import Plan
 from muntin.spark.local_files import STREAM
-from muntin.spark.memory import keep_freed_memory
+from muntin.spark.memory import begin_task
 
 PACKED = T.StructType(
     [
@@ -52,7 +52,7 @@ _ARROW = pa.schema(
 
 def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_freed_memory()
+        begin_task()
         yield from map(_row, PaneStage(plan, this_task(plan, query)).run(batches))
 
     return run

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from muntin.engine.features import Batches, Collect
 from muntin.engine.plan import Plan
-from muntin.spark.memory import keep_freed_memory
+from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
 from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked
 
@@ -29,7 +29,7 @@ def computed(plan: Plan, query: str) -> Batches:
     """Compute jobs, and pass results on."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_freed_memory()
+        begin_task()
         for batch in batches:
             for task, payload in zip(batch.column("task").to_pylist(), batch.column("payload"), strict=True):
                 if task == READY:

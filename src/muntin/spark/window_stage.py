@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -16,23 +16,27 @@ from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import Spread, Task
 from muntin.engine.map_stage import PackedPanes
-from muntin.engine.metrics import Metric, Metrics
+from muntin.engine.metrics import Metrics, names
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import Header, HotCache, PaneStore, TableStore
 from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
-from muntin.spark.memory import keep_freed_memory
-from muntin.spark.metrics import metric_fields
+from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
 from muntin.spark.shards import shard_ids
 
+STAGED = T.StructType(
+    [
+        T.StructField("task", T.IntegerType()),
+        T.StructField("payload", T.BinaryType()),
+        T.StructField("metrics", T.ArrayType(T.LongType())),
+    ]
+)
+"""The rows that the stage emits: packed results and packed jobs for tasks. The last row of a shard has its metrics."""
 
-def staged_type(declared: Sequence[Metric]) -> T.StructType:
-    """The rows that the stage emits: packed results, packed jobs for tasks, and one row of metrics."""
-    fields = [T.StructField("task", T.IntegerType()), T.StructField("payload", T.BinaryType())]
-    return T.StructType([*fields, *metric_fields(declared)])
+_ARROW = pa.schema([("task", pa.int32()), ("payload", pa.binary()), ("metrics", pa.list_(pa.int64()))])
 
 
 READY = -1
@@ -67,7 +71,7 @@ class ShardProcessor(StatefulProcessor):
         self._finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        keep_freed_memory()
+        begin_task()
         note_this_stream(self._plan, self._query)
         self._handle = handle
         self._state = _SparkState(handle)
@@ -93,14 +97,13 @@ class ShardProcessor(StatefulProcessor):
         now = timers.getCurrentWatermarkInMs()
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
         run = Shard(plan, store, shard, task)
-        emitted = _finished(self._finish, run.run(arrived, now * 1000))
-        for payload, number in _payloads(plan, shard, emitted, run.metrics):
-            yield _frame(payload, run.metrics, number)
+        rows = StagedRows(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        yield from map(_frame, rows.before_last())
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
             self._handle.registerTimer(now + 1)
-        yield _frame(None, run.metrics)
+        yield _frame(rows.last())
 
     def _unknown(self, shard: int) -> StateError:
         """The error for a shard that the query does not have; its header has the former number of shards."""
@@ -127,7 +130,7 @@ def shard_of_table(
     """The window stage of a table: all panes of a shard at once."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_freed_memory()
+        begin_task()
         arrived = [PackedPanes(**row) for batch in batches for row in batch.to_pylist()]
         yield from _table_rows(plan, arrived[0].shard, this_task(plan, query), arrived, finish)
 
@@ -141,9 +144,9 @@ def _table_rows(
     shard_plan = plan.of_shard(shard)
     stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
     emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-    for payload, number in _payloads(shard_plan, shard, emitted, stage.metrics):
-        yield _row(payload, stage.metrics, number)
-    yield _row(None, stage.metrics)
+    rows = StagedRows(shard_plan, shard, emitted, stage.metrics)
+    yield from map(_batch, rows.before_last())
+    yield _batch(rows.last())
 
 
 def shard_of_panes(
@@ -152,7 +155,7 @@ def shard_of_panes(
     """The window stage of a table whose panes Spark made: all panes of some keys."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_freed_memory()
+        begin_task()
         task = this_task(plan, query)
         shard = plan.shards[task.number % len(plan.shards)]
         rows = list(batches)
@@ -164,6 +167,7 @@ def shard_of_panes(
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results in packed rows."""
+    begin_task()
     for batch in batches:
         for payload in batch.column("payload"):
             yield from pa.ipc.open_stream(payload.as_buffer())
@@ -173,12 +177,17 @@ _DESCRIPTION = "query"
 """A name that no segment has. A separate state variable would be one more for every task to open."""
 
 
+_NAME = T.StructType([T.StructField("name", T.StringType())])
+_VALUE = T.StructType([T.StructField("value", T.BinaryType())])
+"""As types: every task would ask the JVM to parse a text, several times."""
+
+
 class _SparkState:
     """The store's backend in Spark's state. Spark serialises the bytes; nothing in them is code."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._header = handle.getValueState("header", "value binary")
-        self._segments = handle.getMapState("segments", "name string", "value binary")
+        self._header = handle.getValueState("header", _VALUE)
+        self._segments = handle.getMapState("segments", _NAME, _VALUE)
 
     def read_header(self) -> bytes | None:
         return _bytes(self._header.get())
@@ -222,17 +231,46 @@ def _or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
-def _payloads(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[tuple[bytes, int]]:
-    """Packed results and jobs, each with the number of its task."""
+@dataclass(frozen=True)
+class StagedRow:
+    """A row for the steps behind the shard."""
+
+    task: int = READY
+    payload: bytes | None = None
+    metrics: list[int] | None = None
+
+
+class StagedRows:
+    """What a shard emits in a batch. The last row has the metrics, too: a row costs Spark more than its bytes."""
+
+    def __init__(self, plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> None:
+        self._reported = names(plan.reported)
+        self._metrics = metrics
+        self._rows = _rows(plan, shard, emitted, metrics)
+        self._held = StagedRow()
+
+    def before_last(self) -> Iterator[StagedRow]:
+        """All rows but the last."""
+        for row in self._rows:
+            if self._held.payload is not None:
+                yield self._held
+            self._held = row
+
+    def last(self) -> StagedRow:
+        """The last row, once the shard has run and its metrics are known."""
+        return replace(self._held, metrics=[self._metrics[name] for name in self._reported])
+
+
+def _rows(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[StagedRow]:
     tasks = _tasks(plan, shard)
     for results_or_job in emitted:
         if isinstance(results_or_job, Results):
             for payload in packed_rows(results_or_job.rows):
-                yield payload, READY
+                yield StagedRow(READY, payload)
         else:
             payload = results_or_job.pack()
             metrics.add(job_bytes=len(payload))
-            yield payload, tasks[results_or_job.turn % len(tasks)]
+            yield StagedRow(tasks[results_or_job.turn % len(tasks)], payload)
 
 
 def _tasks(plan: Plan, shard: int) -> list[int]:
@@ -252,19 +290,9 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(payload: bytes | None, metrics: Metrics, task: int = READY) -> pd.DataFrame:
-    """One row: a payload with zeros for the metrics, or the metrics."""
-    packed = {"task": pd.Series([task], dtype="int32"), "payload": pd.Series([payload], dtype=object)}
-    return pd.DataFrame({**packed, **{name: [number] for name, number in _numbers(payload, metrics).items()}})
+def _frame(row: StagedRow) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in vars(row).items()})
 
 
-def _row(payload: bytes | None, metrics: Metrics, task: int = READY) -> pa.RecordBatch:
-    """The same as an Arrow batch."""
-    packed = {"task": pa.array([task], pa.int32()), "payload": pa.array([payload], pa.binary())}
-    numbers = {name: pa.array([number], pa.int64()) for name, number in _numbers(payload, metrics).items()}
-    return pa.record_batch({**packed, **numbers})
-
-
-def _numbers(payload: bytes | None, metrics: Metrics) -> dict[str, int]:
-    """The metrics beside a payload: they are reported once, in a row of their own."""
-    return dict(metrics.values) if payload is None else dict.fromkeys(metrics.values, 0)
+def _batch(row: StagedRow) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([getattr(row, field.name)], field.type) for field in _ARROW], schema=_ARROW)

@@ -1,0 +1,50 @@
+"""The rows that a shard emits: every payload once and in order, and the metrics with the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pyarrow as pa
+import pytest
+
+from muntin.engine.emitted import Emitted, Results
+from muntin.engine.metrics import ENGINE_METRICS, Metrics, names
+from muntin.engine.plan import Plan
+from muntin.spark.window_stage import READY, STAGED, StagedRow, StagedRows, _batch, _frame, unpacked
+
+PLAN = cast("Plan", SimpleNamespace(steps=(), shards=(0,), reported=ENGINE_METRICS))
+
+
+def results(count: int) -> Results:
+    return Results(pa.record_batch({"x": list(range(count))}))
+
+
+def unpack(rows: list[StagedRow]) -> list[list[int]]:
+    batches = pa.record_batch({"payload": [row.payload for row in rows if row.payload is not None]})
+    return [batch["x"].to_pylist() for batch in unpacked(iter([batches]))]
+
+
+@pytest.mark.parametrize("sizes", [[], [3], [3, 1, 2]])
+def test_the_last_row_has_the_metrics_of_the_whole_run(sizes: list[int]) -> None:
+    metrics = Metrics()
+
+    def emitted() -> Iterator[Emitted]:
+        yield from map(results, sizes)
+        metrics.add(rows=7)  # a commit changes metrics after the last results
+
+    staged = StagedRows(PLAN, 0, emitted(), metrics)
+    before, last = list(staged.before_last()), staged.last()
+    assert unpack([*before, last]) == [list(range(size)) for size in sizes]
+    assert [row.metrics for row in before] == [None] * max(0, len(sizes) - 1)
+    assert last.metrics is not None
+    assert dict(zip(names(ENGINE_METRICS), last.metrics, strict=True))["rows"] == 7
+    assert last.task == READY
+
+
+def test_rows_have_the_columns_of_the_stage() -> None:
+    row = StagedRow(3, b"x", [1, 2])
+    assert list(_frame(row).columns) == STAGED.names == _batch(row).schema.names
+    assert _batch(row).to_pylist() == [{"task": 3, "payload": b"x", "metrics": [1, 2]}]
+    assert _batch(StagedRow()).to_pylist() == [{"task": READY, "payload": None, "metrics": None}]
