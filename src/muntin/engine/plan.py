@@ -74,6 +74,8 @@ class Draft:
     """How a running statistic of all tuples is computed: from estimates where tuples are dropped."""
     answers_all_windows: bool = True
     """Whether a shard answers all windows of its keys by itself."""
+    tells_rows_apart: bool = True
+    """Whether the source can decide for every row by itself; else equal rows of a batch share their fate."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -132,6 +134,7 @@ class Draft:
             () if self.function is None else tuple(self.function.schema),
             self.late_row,
             any(feature.estimates for feature in self.features),
+            any(feature.estimates_size for feature in self.features),
         )
         return Plan(
             schema,

@@ -5,5 +5,6 @@ from __future__ import annotations
 from muntin.features.drift.feature import Drift
 from muntin.features.sampling.feature import Sampling
 from muntin.features.shedding.feature import LoadShedding
+from muntin.features.shedding.source import SourceShedding
 
-METRICS = tuple(metric for feature in (Sampling, LoadShedding, Drift) for metric in feature.metrics)
+METRICS = tuple(metric for feature in (Sampling, LoadShedding, SourceShedding, Drift) for metric in feature.metrics)
