@@ -26,12 +26,12 @@ MOST = 1 << 60
 
 
 def all_tuples(kept: Int64Array, probability: float, confidence: float) -> Interval:
-    """The number of all tuples, given how many were kept."""
+    """The number of all tuples, given how many were kept: the estimate is a whole number."""
     distinct, index = np.unique(kept, return_inverse=True)
     tail = (1 - confidence) / 2
     k = distinct.astype(np.float64)
     low, high = _fewest(k, probability, tail), _most(k, probability, tail)
-    return Interval(kept / probability, low[index], high[index])
+    return Interval(np.rint(kept / probability), low[index], high[index])
 
 
 def _fewest(k: Float64Array, p: float, tail: float) -> Float64Array:

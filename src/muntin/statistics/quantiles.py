@@ -49,7 +49,8 @@ def _bounds_for_any_size(
 ) -> tuple[Float64Array, Float64Array]:
     count = selected.sizes[windows]
     sizes, size_index = distinct(count)
-    places = np.array([places_for_any_size(n, probability, confidence) for n in sizes]).reshape(-1, 2)[size_index].T
+    of_sizes = [places_for_any_size(n, probability, confidence) for n in sizes]
+    places = np.array(of_sizes, dtype=np.int64).reshape(-1, 2)[size_index].T
     edges = selected.numbers[selected.kth(windows, np.array([np.zeros(len(count), dtype=np.int64), count - 1]))]
     # If all kept tuples are equal, they give no bound for the shed ones.
     outside = (places < 0) | (places >= count) | (edges[0] == edges[1])
