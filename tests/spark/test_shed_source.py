@@ -192,7 +192,9 @@ def test_what_is_refused(files: Feed, here: Path) -> None:
             target_latency="1 second", method="uniform", at="source"
         )
     writer = query(files.stream()).to_df().writeStream.format("noop")
-    stream = writer.option("checkpointLocation", str(here / "checkpoint")).trigger(processingTime="100 milliseconds").start()
+    stream = (
+        writer.option("checkpointLocation", str(here / "checkpoint")).trigger(processingTime="100 milliseconds").start()
+    )
     try:
         stream.processAllAvailable()
         with pytest.raises(MuntinError, match="sheds at='source'"):
