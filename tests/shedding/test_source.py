@@ -275,4 +275,8 @@ def test_the_state_belongs_to_where_and_how_much_is_shed() -> None:
     uniform = Shedding.of(0.9, None, "uniform", 0, 0.95)
     plans = [plan(each) for each in (None, uniform, at_source(0.9), at_source(0.8))]
     assert len({each.fingerprint for each in plans}) == 4
+    (feature,) = plans[2].features
+    assert isinstance(feature, SourceShedding)
+    together = replace(plans[2], features=(replace(feature, apart=False),))
+    assert together.fingerprint != plans[2].fingerprint
     assert plan(at_source(0.9, seed=5, confidence=0.8)).fingerprint == plans[2].fingerprint

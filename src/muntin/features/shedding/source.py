@@ -70,14 +70,15 @@ class SourceShedding(Feature):
         return self.policy.kept == 1
 
     def identity(self) -> tuple[object, ...]:
-        """Panes are scaled by one probability when windows close, so it belongs to the state."""
-        return ("kept at the source", self.policy.kept)
+        """Windows are scaled by one probability when they close, and bounded if every row was chosen by itself."""
+        return ("kept at the source", self.policy.kept, self.apart)
 
     def described(self) -> Mapping[str, Any]:
         return {
             "call": "shed()",
             "compared": ["aggregates"],
-            "aggregates": f"of rows kept at the source, a share of {self.policy.kept:g}",
+            "aggregates": f"of rows kept at the source, a share of {self.policy.kept:g}, "
+            + ("each by itself" if self.apart else "equal ones together"),
             "written": self.policy.written,
         }
 
