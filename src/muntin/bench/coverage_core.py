@@ -17,19 +17,20 @@ from muntin import windows as W
 from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.bench.data_sets import TIME
 from muntin.engine.emitted import Results
-from muntin.engine.features import Option
+from muntin.engine.features import KeptAtSource, Option, Task
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import TableStore
 from muntin.features.sampling.policy import Approximation
+from muntin.features.shedding.drawn import drawn
 from muntin.features.shedding.policy import Shedding
 from muntin.statistics.student import deviates
 
 Random: TypeAlias = np.random.Generator
 Groups = Literal["none", "five", "zipf", "singletons"]
 Counting = Literal["all", "half null", "filter of a tenth"]
-Way = Literal["concept", "uniform", "approximate", "approximate all", "pairs"]
+Way = Literal["concept", "uniform", "source", "approximate", "approximate all", "pairs"]
 """How rows are left out; `pairs` are those of a join whose sides are both shed."""
 
 CONFIDENCES = (0.8, 0.95, 0.99)
@@ -190,7 +191,10 @@ class _Data:
 
     def answers(self, confidence: float, seed: int) -> pd.DataFrame:
         plan = self._plan(confidence, seed)
-        sent = [each for each in PaneStage(plan).run(self._batches()) if each.shard == 0]
+        batches = self._batches()
+        if self.setting.way == "source":
+            batches = drawn(batches, KeptAtSource(1 - self.setting.rate, seed), Task())
+        sent = [each for each in PaneStage(plan).run(batches) if each.shard == 0]
         emitted = Shard(plan, TableStore(plan), 0).run(sent, EVERYTHING)
         frames = [_frame(each.rows, self.setting) for each in emitted if isinstance(each, Results)]
         return pd.concat(frames).set_index(["window", "key"])
@@ -221,6 +225,8 @@ class _Data:
 def _option(setting: Setting, confidence: float, seed: int) -> Option:
     if setting.way in ("concept", "uniform"):
         return Shedding.of(setting.rate, None, setting.way, seed, confidence, incremental=False)
+    if setting.way == "source":
+        return Shedding.of(setting.rate, None, "uniform", seed, confidence, at="source")
     # So that all windows with a known error are estimates: what is asked here is whether that is right.
     budget = max(2, round(setting.size * (1 - setting.rate)))
     incremental = setting.way == "approximate"

@@ -21,14 +21,17 @@ from muntin.partials.values import is_number, nan_as_null, of_type
 MANY = 1 << 14
 """Up to this many windows, constant columns are cached."""
 EXACT, INCREMENTAL, APPROXIMATE = "exact", "incremental", "approximate"
+SIZE_ESTIMATED = "size_estimated"
+"""The field that only queries have that do not know how many tuples a window received."""
 
 
-def quality_type(outputs: Mapping[str, pa.DataType]) -> pa.StructType:
+def quality_type(outputs: Mapping[str, pa.DataType], size_estimated: bool = False) -> pa.StructType:
     """The type of the column. Numbers and lists of numbers have intervals."""
     sides = pa.struct([(name, _side(kind)) for name, kind in outputs.items() if _side(kind) is not None])
     fields = [("mode", pa.string()), ("error", pa.float64()), ("confidence", pa.float64())]
     fields += [("low", sides), ("high", sides)] if sides.num_fields else []
-    return pa.struct([*fields, ("sampled", pa.int64()), ("size", pa.int64())])
+    fields += [("sampled", pa.int64()), ("size", pa.int64())]
+    return pa.struct([*fields, (SIZE_ESTIMATED, pa.bool_())] if size_estimated else fields)
 
 
 def is_bounded(kind: pa.DataType) -> bool:
@@ -71,7 +74,7 @@ class Estimates:
     sampled: Int64Array
     """How many tuples each window was answered from: all tuples where it is exact."""
     size: Int64Array
-    """How many tuples each window received."""
+    """How many tuples each window received; estimates where they were shed before anybody counted them."""
     low: dict[str, pa.Array | None] = field(default_factory=dict)
     high: dict[str, pa.Array | None] = field(default_factory=dict)
     """The intervals of estimated aggregates; None for an unknown interval. Exact aggregates have no entry."""
@@ -154,6 +157,8 @@ class Estimates:
             confidence = pa.array(written(np.ones(length), approximate, self.confidence))
         sampled, size = pa.array(self.sampled), pa.array(self.size)
         columns = {"mode": mode, "error": error, "confidence": confidence, "sampled": sampled, "size": size}
+        if fields.of_column[-1].name == SIZE_ESTIMATED:
+            columns[SIZE_ESTIMATED] = pa.array(marked(approximate, length))
         if fields.of_sides:
             columns["low"] = self._side(self.low, fields.of_sides, answers)
             # Where all windows are exact, both sides are the answers.

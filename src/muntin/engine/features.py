@@ -68,6 +68,14 @@ class Collect:
     schema: pa.Schema
 
 
+@dataclass(frozen=True)
+class KeptAtSource:
+    """Every row is kept with the same probability, independently of the others, before any stage reads it."""
+
+    probability: float
+    seed: int
+
+
 class RowFeature:
     """A feature's part in one task of the map stage."""
 
@@ -158,6 +166,8 @@ class Feature:
     metrics: ClassVar[tuple[Metric, ...]] = ()
     estimates: ClassVar[bool] = False
     """Whether answers may be estimates: then results have the column `quality`."""
+    estimates_size: ClassVar[bool] = False
+    """Whether the numbers of tuples in windows may be estimates, too."""
 
     @property
     def added_columns(self) -> tuple[pa.Field, ...]:
@@ -234,6 +244,11 @@ class Option:
     def resolved(self, plan: Plan, cores: Callable[[], int]) -> Option:
         """The option with values that depend on the session. `plan` is the plan without them."""
         return self
+
+    @property
+    def at_source(self) -> KeptAtSource | None:
+        """Which rows are kept before any stage reads them; None for all."""
+        return None
 
     def partitions(self, streaming: bool, of_session: int) -> tuple[int, int] | None:
         """The numbers of partitions and of shards for packed panes; None for those of the session."""

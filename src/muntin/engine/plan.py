@@ -76,6 +76,8 @@ class Draft:
     """Whether a shard answers all windows of its keys by itself."""
     correctable: int = 0
     """How long windows stay correctable after they have closed, in microseconds."""
+    tells_rows_apart: bool = True
+    """Whether the source can decide for every row by itself; else equal rows of a batch share their fate."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -135,6 +137,7 @@ class Draft:
             self.late_row,
             any(feature.estimates for feature in self.features),
             tuple(column for feature in self.features for column in feature.added_columns),
+            any(feature.estimates_size for feature in self.features),
         )
         return Plan(
             schema,

@@ -33,6 +33,8 @@ class Schema:
     """Whether answers may be estimates: then results have the column `quality`."""
     added: tuple[pa.Field, ...] = ()
     """Columns that features add."""
+    size_is_estimated: bool = False
+    """Whether the numbers of tuples in windows may be estimates, too."""
 
     @cached_property
     def columns(self) -> tuple[pa.Field, ...]:
@@ -56,7 +58,9 @@ class Schema:
     @cached_property
     def quality_type(self) -> pa.StructType | None:
         """The type of the column `quality`, if there is one."""
-        return quality_type({field.name: field.type for field in self.aggregates}) if self.is_estimated else None
+        if not self.is_estimated:
+            return None
+        return quality_type({field.name: field.type for field in self.aggregates}, self.size_is_estimated)
 
     @cached_property
     def quality_fields(self) -> QualityFields | None:

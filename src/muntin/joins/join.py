@@ -129,7 +129,14 @@ class Join:
 
         Aggregates are scaled back to all pairs, with intervals. `rows()` returns the pairs of the kept rows.
         """
-        return replace(self, query=self.query.shed(*args, **kwargs))
+        query = self.query.shed(*args, **kwargs)
+        if query.kept_at_source is not None:
+            raise MuntinError(
+                "shed(at='source') is not available for joins: a pair is only kept if both of its rows are, so few "
+                "pairs are left, and those of a row depend on each other. Shed at='panes', where each side keeps rows "
+                "of every key, and keys without a partner cost nothing."
+            )
+        return replace(self, query=query)
 
     def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not available for joins: the pairs of two samples are not a sample of the pairs."""

@@ -50,6 +50,11 @@ class Source(Protocol):
         ...
 
     @property
+    def tells_rows_apart(self) -> bool:
+        """Whether every row can be kept or dropped by itself, and a replayed batch still has the same rows."""
+        ...
+
+    @property
     def scan(self) -> Scan | None:
         """The files that are read in place of the frame."""
         ...

@@ -13,7 +13,7 @@ from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.checks import encodable, one_of, public_name
 from muntin.durations import Duration
-from muntin.engine.features import Option
+from muntin.engine.features import KeptAtSource, Option
 from muntin.engine.functions import AppliedFunction, WindowFunction
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
@@ -422,6 +422,11 @@ class Query:
         return replace(self, options=tuple(option.resolved(plan, cores) for option in self.options))
 
     @property
+    def kept_at_source(self) -> KeptAtSource | None:
+        """Which rows are kept before any stage reads them; None for all."""
+        return next((option.at_source for option in self.options if option.at_source is not None), None)
+
+    @property
     def computed_by_spark(self) -> bool:
         """Whether Spark computes columns before the stages read the rows: expressions, filters or the clock.
 
@@ -465,6 +470,7 @@ class Query:
             delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
             function=self.function,
             options=self.options,
+            tells_rows_apart=self.kept_at_source is None or self.source.tells_rows_apart,
         )
 
     def plan(self, shards: Sequence[int]) -> Plan:

@@ -20,6 +20,7 @@ from muntin.query import Query
 from muntin.query.panes import native_panes
 from muntin.spark import local_files, session
 from muntin.spark.columns import map_in_arrow, quoted
+from muntin.spark.kept_rows import kept_rows
 from muntin.spark.metrics import observed
 from muntin.spark.native_panes import grouped_panes
 from muntin.spark.pane_stage import PACKED, packed_panes, skipped_files
@@ -146,13 +147,12 @@ def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFram
 
 def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> DataFrame:
     """The packed panes of an input. Those of files are made where the files are read, if Spark computes nothing."""
-    stage, scan = packed_panes(plan, identity), query.source.scan
-    if scan is None:
-        return map_in_arrow(_input(query, plan, frame), stage, PACKED)
-    if query.computed_by_spark:
-        return map_in_arrow(_input(query, plan, scan.to_df()), stage, PACKED)
-    report = partial(skipped_files, plan.shards[0])
-    return through(scan, Wanted(_names(query, plan, frame), query.filters.conditions), stage, PACKED, report)
+    scan = query.source.scan
+    if scan is not None and not query.computed_by_spark:
+        stage, report = packed_panes(plan, identity, query.kept_at_source), partial(skipped_files, plan.shards[0])
+        return through(scan, Wanted(_names(query, plan, frame), query.filters.conditions), stage, PACKED, report)
+    rows = frame if scan is None else scan.to_df()
+    return map_in_arrow(_input(query, plan, rows), packed_panes(plan, identity), PACKED)
 
 
 def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:
@@ -164,7 +164,10 @@ def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     """Only the columns that the stages read, with expressions and filters computed by Spark."""
-    columns = [quoted(frame, name) for name in _names(query, plan, frame)]
+    names = _names(query, plan, frame)
+    if query.kept_at_source is not None:
+        frame = kept_rows(frame, names, query.kept_at_source)
+    columns = [quoted(frame, name) for name in names]
     computed = {name: column for name, column in query.computed.columns.items() if name in plan.types}
     computed |= query.filters.columns
     if query.max_ahead is not None:

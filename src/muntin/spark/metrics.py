@@ -112,6 +112,7 @@ class Progress:
             ("outside_rows", "outside"),
             ("shed_rows", "shed"),
             ("skipped_files", "files skipped"),
+            ("source_shed_rows", "shed at the source by estimate"),
         )
         parts = [
             f"batch {self.batch_id:,}: {self.batch_rows:,} rows in {self.batch_seconds:.1f} s, "

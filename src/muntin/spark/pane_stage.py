@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T
 
-from muntin.engine.features import Task
+from muntin.engine.features import KeptAtSource, Task
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.plan import Plan
 from muntin.spark.local_files import STREAM
@@ -50,10 +50,19 @@ _ARROW = pa.schema(
 )
 
 
-def packed_panes(plan: Plan, query: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def packed_panes(
+    plan: Plan, query: str, kept: KeptAtSource | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The stage of a task. It sheds rows first, if nothing has shed them before, as where it reads files itself."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        yield from map(_row, PaneStage(plan, this_task(plan, query)).run(batches))
+        task = this_task(plan, query)
+        if kept is not None:
+            from muntin.features.shedding.drawn import drawn  # a feature: other queries do not import it
+
+            batches = drawn(batches, kept, task)
+        yield from map(_row, PaneStage(plan, task).run(batches))
 
     return run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +86,22 @@ def _check_query(query: Any) -> None:
             "The query is not one of Muntin's, so it sheds nothing; shed_rate() is for queries of muntin.over(...) "
             "or muntin.join(...) with .shed(...)."
         )
+    if any(map(_only_at_source, observed)):
+        raise MuntinError(
+            "The query sheds at='source', in Spark's plan, which is fixed while a stream runs. Start it with "
+            "at='panes', and its rate can be set while it runs."
+        )
     if any(of_queries and not any("shed_rate" in metrics for metrics in of_queries) for of_queries in observed):
         raise MuntinError(
             "The query does not shed; start it with .shed(rate=0) or .shed(target_latency=...), and its rate can be "
             "set while it runs."
         )
+
+
+def _only_at_source(of_queries: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether some query of a batch sheds at the source, and none elsewhere."""
+    reported = {name for metrics in of_queries for name in metrics}
+    return "source_shed_rows" in reported and "shed_rows" not in reported
 
 
 def _session_of(query: Any) -> SparkSession:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import types as T
 from muntin.errors import MuntinError
 from muntin.query.scan import Scan
 from muntin.spark.columns import case_sensitive, quietly, same, short_reason
+from muntin.spark.kept_rows import identity_of_rows
 from muntin.spark.types import schema_to_spark, to_arrow
 from muntin.spark.watermark import own_watermarks
 
@@ -44,6 +46,11 @@ class Source:
     """The columns that already have a watermark, with its delay in microseconds."""
     scan: Scan | None = None
     """The files that are read in place of the frame, which then has their columns and no rows."""
+
+    @cached_property
+    def tells_rows_apart(self) -> bool:
+        """Whether every row can be kept or dropped by itself, and a replayed batch still has the same rows."""
+        return not self.streaming or identity_of_rows(self.frame) is not None
 
     @classmethod
     def of(cls, data: Any, argument: str = "data") -> Source:

@@ -10,6 +10,7 @@ instead; its tails are never smaller (Uhlmann, 1966).
 from __future__ import annotations
 
 from functools import lru_cache
+from math import ceil, floor
 
 import numpy as np
 from scipy.special import bdtr, bdtrik, betaincinv
@@ -75,6 +76,21 @@ def quantile_interval(n: int, probability: float, confidence: float) -> tuple[in
     tail, count = (1 - confidence) / 2, np.array([n])
     low, high = binomial_quantile(tail, count, probability) - 1, binomial_quantile(1 - tail, count, probability)
     return int(np.nan_to_num(low[0], nan=-1)), int(np.nan_to_num(high[0], nan=n))
+
+
+@lru_cache(maxsize=4096)
+def places_for_any_size(n: int, probability: float, confidence: float) -> tuple[int, int]:
+    """The same for windows of any size, if at least one tuple was kept.
+
+    The quantile is interpolated. Of a window of N tuples, the share of those up to the quantile is at least
+    p (N - 1) / N, and the share of those from it on at least (1 - p) (N - 1) / N. Both are least in the smallest
+    window, of n + 1 tuples. If all n are kept, the bounds are the values around the quantile.
+    """
+    tail, count, shrunk = (1 - confidence) / 2, np.array([n]), n / (n + 1)
+    low = binomial_quantile(tail, count, probability * shrunk)[0] - 1
+    high = binomial_quantile(1 - tail, count, 1 - (1 - probability) * shrunk)[0]
+    position = (n - 1) * probability
+    return int(min(np.nan_to_num(low, nan=-1), floor(position))), int(max(np.nan_to_num(high, nan=n), ceil(position)))
 
 
 def binomial_quantile(level: float, n: Int64Array, probability: float) -> Float64Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,7 +13,7 @@ from muntin.holistic.function import lists, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.holistic.weighted import Slab, slabs
 from muntin.partials import values
-from muntin.statistics.guarantees import distinct, quantile_interval
+from muntin.statistics.guarantees import distinct, places_for_any_size, quantile_interval
 
 
 def intervals(function: Quantiles, contents: WindowContents, confidence: float) -> tuple[pa.Array, pa.Array]:
@@ -28,7 +30,39 @@ def intervals(function: Quantiles, contents: WindowContents, confidence: float) 
     numbers = values.numbers(selected.column)
     stricter = 1 - (1 - confidence) / len(function.probabilities)  # so that all bounds hold together
     bounds = [_bounds(selected, numbers, windows, p, stricter) for p in function.probabilities]
-    count = len(selected.sizes)
+    return _as_arrays(function, bounds, windows, len(selected.sizes))
+
+
+def intervals_for_any_size(
+    function: Quantiles, contents: WindowContents, confidence: float
+) -> tuple[pa.Array, pa.Array]:
+    """The same where kept tuples are a simple random sample of nobody knows how many."""
+    selected = contents.selected(function.column, function.where)
+    windows = np.flatnonzero(selected.sizes)
+    stricter = 1 - (1 - confidence) / len(function.probabilities)
+    bounds = [_bounds_for_any_size(selected, windows, p, stricter) for p in function.probabilities]
+    return _as_arrays(function, bounds, windows, len(selected.sizes))
+
+
+def _bounds_for_any_size(
+    selected: Selection, windows: Int64Array, probability: float, confidence: float
+) -> tuple[Float64Array, Float64Array]:
+    count = selected.sizes[windows]
+    sizes, size_index = distinct(count)
+    of_sizes = [places_for_any_size(n, probability, confidence) for n in sizes]
+    places = np.array(of_sizes, dtype=np.int64).reshape(-1, 2)[size_index].T
+    edges = selected.numbers[selected.kth(windows, np.array([np.zeros(len(count), dtype=np.int64), count - 1]))]
+    # If all kept tuples are equal, they give no bound for the shed ones.
+    outside = (places < 0) | (places >= count) | (edges[0] == edges[1])
+    values_at = selected.numbers[selected.kth(windows, np.where(outside, 0, places))]
+    low, high = np.where(outside, np.nan, values_at)
+    return low, high
+
+
+def _as_arrays(
+    function: Quantiles, bounds: Sequence[tuple[Float64Array, Float64Array]], windows: Int64Array, count: int
+) -> tuple[pa.Array, pa.Array]:
+    """Both sides for `count` windows, null except for these."""
     sides = []
     for side in zip(*bounds, strict=True):
         array = pa.array(np.column_stack(side).ravel(), from_pandas=True)

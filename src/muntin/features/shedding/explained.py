@@ -7,18 +7,26 @@ from muntin.engine.hidden import is_hidden
 from muntin.engine.plan import Plan
 from muntin.features.shedding.plan import needs_tuples, sees_all
 from muntin.features.shedding.policy import Shedding
+from muntin.features.shedding.source import SourceShedding
 
 
 def explained(policy: Shedding, plan: Plan) -> str:
     """How a query sheds."""
+    if policy.at == "source":
+        return _at_source(policy, plan)
     if policy.incremental and not needs_tuples(plan):
         return (
             "Shedding: nothing is shed, because panes answer every aggregate of this query from all rows. Dropping "
             "rows in the pane stage would save nothing. If the way of the rows to Python is too slow, shed before it, "
-            "with method='uniform' and at='source'."
+            "with rate=..., method='uniform' and at='source'."
         )
+    bottleneck = ""
     if policy.target_latency is not None:
         rate = f"as many tuples as needed to keep batches within {describe(policy.target_latency)}"
+        bottleneck = (
+            " It cannot shorten the way of the rows to Python: if batches stay too long at the highest rate, shed "
+            "before that, with rate=..., method='uniform' and at='source'."
+        )
     elif policy.error is not None:
         rate = f"as many tuples as an error of {policy.error:.0%} allows"
     else:
@@ -51,5 +59,22 @@ def explained(policy: Shedding, plan: Plan) -> str:
             )
     return (
         f"Shedding: {rate} are dropped before they are packed or shuffled; {what}. {of}, and `quality` has their "
-        f"intervals of {policy.confidence:.0%} where there are honest ones."
+        f"intervals of {policy.confidence:.0%} where there are honest ones.{bottleneck}"
+    )
+
+
+def _at_source(policy: Shedding, plan: Plan) -> str:
+    """How a query sheds before its stages see any row."""
+    feature = next(feature for feature in plan.features if isinstance(feature, SourceShedding))
+    bounds = (
+        f"intervals of {policy.confidence:.0%} for counts and quantiles, and one-sided ones for min and max"
+        if feature.apart
+        else "no interval but one-sided ones for min and max: this stream has nothing that tells equal rows of a batch "
+        "apart, so they are kept or shed together. Parquet files have that, and so have columns called partition and "
+        "offset, such as Kafka's"
+    )
+    return (
+        f"Shedding: {policy.rate:.0%} of the rows are dropped at the source, before they are sent to Python. Nobody "
+        "counts them. All answers are estimates from the kept rows, and so is quality.size; counts and sums are scaled "
+        f"to all rows. `quality` has {bounds}. Groups and windows without a kept row are missing."
     )

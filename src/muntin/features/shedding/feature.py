@@ -14,7 +14,7 @@ from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.estimates import ESTIMATE_METRICS
 from muntin.engine.features import Feature, KeptRows, RowFeature, ShardFeature, Task
-from muntin.engine.metrics import Metric
+from muntin.engine.metrics import Metric, Metrics
 from muntin.engine.plan import Plan
 from muntin.features.order import SHEDDING
 from muntin.features.shedding.load import HostLoad
@@ -25,12 +25,27 @@ from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.required import Required
 from muntin.features.shedding.shedder import Shedder
 from muntin.features.shedding.thinned import WindowShares
-from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
+from muntin.features.shedding.windows import ShedAnswers, ShedCounts, ShedFunction, ShedLink
 from muntin.panes.pairs import Panes
 
 ROWS_TOGETHER = 1 << 20
 """Tuples whose groups are counted, and shed, together."""
 MILLION = 1_000_000
+
+
+RATE = Metric("shed_rate", "The share of rows that the last batch was to shed, in millionths.", fold="max")
+ANSWERED = (
+    *ESTIMATE_METRICS,
+    Metric(
+        "error_millionths",
+        "The estimated errors of the windows of the last batch of which rows were shed, added up, where they are "
+        "known.",
+    ),
+    Metric("window_rows", "The rows of all windows that were answered; of a join, those of keys that both sides have."),
+    Metric("window_kept_rows", "Those of them that were kept."),
+    Metric("windows_with_error", "The number of windows whose errors were added up."),
+)
+"""The metrics of answers, wherever rows are shed."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +61,9 @@ class LoadShedding(Feature):
     order = SHEDDING
     estimates = True
     metrics = (
-        *ESTIMATE_METRICS,
         Metric("shed_rows", "Rows that were shed; they are among `rows`.", counter=True),
-        Metric("shed_rate", "The share of rows that the last batch was to shed, in millionths.", fold="max"),
-        Metric(
-            "error_millionths",
-            "The estimated errors of the windows of the last batch of which rows were shed, added up, where they are "
-            "known.",
-        ),
-        Metric(
-            "window_rows", "The rows of all windows that were answered; of a join, those of keys that both sides have."
-        ),
-        Metric("window_kept_rows", "Those of them that were kept."),
-        Metric("windows_with_error", "The number of windows whose errors were added up."),
+        RATE,
+        *ANSWERED,
     )
 
     def on_map(self, plan: Plan, task: Task) -> RowFeature:
@@ -111,6 +116,13 @@ class LoadShedding(Feature):
             "aggregates": "of all rows" if self.exact else "of kept rows",
             "written": self.policy.written,
         }
+
+
+def report(counted: ShedCounts, metrics: Metrics) -> None:
+    """Report how the windows of a batch were answered."""
+    metrics["exact_windows"], metrics["approximate_windows"] = counted.exact, counted.approximate
+    metrics["window_rows"], metrics["window_kept_rows"] = counted.rows, counted.kept_rows
+    metrics["error_millionths"], metrics["windows_with_error"] = round(counted.error * MILLION), counted.with_error
 
 
 class SheddingRows(RowFeature):
@@ -184,12 +196,8 @@ class SheddingShard(ShardFeature):
         return self._link
 
     def answered(self, batch: ShardBatch) -> None:
-        if self._link is None:
-            return
-        counted, metrics = self._link.counted, batch.metrics
-        metrics["exact_windows"], metrics["approximate_windows"] = counted.exact, counted.approximate
-        metrics["window_rows"], metrics["window_kept_rows"] = counted.rows, counted.kept_rows
-        metrics["error_millionths"], metrics["windows_with_error"] = round(counted.error * MILLION), counted.with_error
+        if self._link is not None:
+            report(self._link.counted, batch.metrics)
 
     def committed(self, batch: ShardBatch) -> None:
         self._manual.hear(self._commands)

@@ -69,6 +69,19 @@ def check(windows: Sequence[Window], aggregates: Mapping[str, Bound], incrementa
             )
 
 
+def check_beside(draft: Draft) -> None:
+    """Raise an error for options that need to know every tuple, or every group, of a window."""
+    reasons = {
+        "approximate": "approximate() samples windows of which every row is known, and shed(at='source') drops rows "
+        "before they are counted; shed at='panes', or leave approximate() out.",
+        "top": "top() needs all groups of a window, and shed(at='source') may drop all rows of a group, which no rank "
+        "would then know of; shed at='panes', or sort the results yourself.",
+    }
+    for option in draft.options:
+        if option.name in reasons:
+            raise MuntinError(reasons[option.name])
+
+
 def hidden(aggregates: Mapping[str, Bound], policy: Shedding) -> dict[str, Bound]:
     """The hidden aggregates: the missing tuples, and the estimates of every aggregate that sees only kept tuples."""
     bounds = {MISSING: _in_states(Missing(None))}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
 from muntin.checks import flag, one_of
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.engine.features import Option
+from muntin.engine.features import KeptAtSource, Option
 from muntin.engine.hidden import SIZE
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
@@ -54,10 +55,12 @@ class Shedding(Option):
         return call(".shed", **unlike(given, {**defaults(Shedding), "rate": None, "target_latency": None}))
 
     def check(self, draft: Draft, complete: bool = False) -> None:
-        from muntin.features.shedding.plan import check, required
+        from muntin.features.shedding.plan import check, check_beside, required
 
-        check(draft.windows, draft.aggregates, self.incremental)
+        check(draft.windows, draft.aggregates, self.incremental and self.at == "panes")
         required(draft, self)
+        if self.at == "source":
+            check_beside(draft)
 
     def plan(self, draft: Draft) -> Draft:
         from muntin.features.drift.feature import with_drift
@@ -65,6 +68,11 @@ class Shedding(Option):
         from muntin.features.shedding.plan import hidden, required, sees_all, statistic
 
         self.check(draft)
+        if self.at == "source":
+            from muntin.features.shedding.source import SourceShedding
+
+            draft = draft.with_feature(SourceShedding(self, draft.tells_rows_apart))
+            return replace(draft, needs_size=True, eager=draft.eager | {SIZE})
         exact = frozenset(name for name, bound in draft.aggregates.items() if sees_all(bound, self.incremental))
         draft = draft.with_hidden(hidden(draft.aggregates, self)).with_feature(
             LoadShedding(self, exact, required(draft, self))
@@ -77,6 +85,15 @@ class Shedding(Option):
         from muntin.features.shedding.explained import explained
 
         return [explained(self, plan)]
+
+    @property
+    def kept(self) -> float:
+        """The probability with which a tuple is kept, at a rate that is given."""
+        return float(1 - Fraction(repr(self.rate or 0.0)))
+
+    @property
+    def at_source(self) -> KeptAtSource | None:
+        return KeptAtSource(self.kept, self.seed) if self.at == "source" and self.kept < 1 else None
 
     @property
     def is_uniform(self) -> bool:

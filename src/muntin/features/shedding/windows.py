@@ -59,6 +59,14 @@ class ShedCounts:
     with_error: int = 0
     """Windows with a known error; that of the other approximate ones is unknown."""
 
+    def count(self, estimates: Estimates) -> None:
+        """Count windows whose estimates are complete."""
+        errors = estimates.error[np.isfinite(estimates.error)]
+        self.approximate += len(estimates.approximate)
+        self.exact += len(estimates.size) - len(estimates.approximate)
+        self.error += float(errors.sum())
+        self.with_error += len(errors)
+
 
 @dataclass(frozen=True)
 class _Kept:
@@ -112,13 +120,6 @@ class ShedLink:
             Estimates(shed, exactly, error, self._policy.confidence, kept, size), kept, represented, shed, states
         )
 
-    def _count(self, estimates: Estimates) -> None:
-        errors = estimates.error[np.isfinite(estimates.error)]
-        self.counted.approximate += len(estimates.approximate)
-        self.counted.exact += len(estimates.size) - len(estimates.approximate)
-        self.counted.error += float(errors.sum())
-        self.counted.with_error += len(errors)
-
 
 class ShedFunction(ShedLink):
     """The link around a window function or the pairs of a join, which see only kept tuples."""
@@ -139,7 +140,7 @@ class ShedFunction(ShedLink):
         estimates = Estimates(
             shed, estimates.exact_mode, np.full(len(shed), np.nan), estimates.confidence, given, estimates.size
         )
-        self._count(estimates)
+        self.counted.count(estimates)
         return estimates
 
 
@@ -170,7 +171,7 @@ class ShedAnswers(ShedLink):
         if len(kept.shed):
             for output in self._plan.outputs:
                 self._scale(output, answers, estimates, known, kept)
-        self._count(estimates)
+        self.counted.count(estimates)
         yield Answered(windows, answers, estimates)
 
     def _fit(self, operator: WindowOperator, ranges: Answers, answers: dict[str, pa.Array], windows: _Kept) -> None:
@@ -187,7 +188,7 @@ class ShedAnswers(ShedLink):
             if output.bound.holistic is None:
                 continue
             if isinstance(output.bound.holistic, TopK):
-                answers[name] = _times(answers[name], estimates.size / np.where(represented > 0, represented, np.inf))
+                answers[name] = times(answers[name], estimates.size / np.where(represented > 0, represented, np.inf))
             if name in computed:
                 answers[name] = _replaced(answers[name], complete, computed[name])
             if any_true(unsampled):
@@ -230,7 +231,7 @@ class ShedAnswers(ShedLink):
         states = None if scaled.measure is None else kept.states[estimates_of(name)]
         interval = scaled.interval(kept_answers, states, self._policy.confidence)
         if states is not None and interval is not None:
-            answers[name] = _corrected(answers[name], shed, interval.value, kept_answers, output)
+            answers[name] = corrected(answers[name], shed, interval.value, kept_answers, output)
         set_interval(estimates, name, interval, shed, answers[name])
 
 
@@ -342,7 +343,7 @@ def _add_samples(estimates: Estimates, samples: Estimates, answers: Mapping[str,
     return sampled
 
 
-def _corrected(
+def corrected(
     answers: pa.Array, shed: Int64Array, value: Float64Array, kept_answers: pa.Array, output: Output
 ) -> pa.Array:
     """The answers, with estimates in the windows that lost tuples."""
@@ -351,7 +352,7 @@ def _corrected(
     return patched(answers, shed, typed(value, kept_answers, output))
 
 
-def _times(lists: pa.ListArray, factor: Float64Array) -> pa.Array:
+def times(lists: pa.ListArray, factor: Float64Array) -> pa.Array:
     """Lists of values and their counts, with the counts of each list multiplied by its factor."""
     item, count = lists.flatten().flatten()
     counts = np.rint(np.asarray(count) * np.repeat(factor, np.diff(lists.offsets))).astype(np.int64)
