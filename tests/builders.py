@@ -320,7 +320,7 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(operator_module, "MOST_ANSWERS", most),
         patch.object(time_operators, "MOST_ANSWERS", most),
-        patch.object(pane_stage, "FLUSH_LEAVES", most),
+        patch.multiple(pane_stage, FLUSH_LEAVES=most, ROWS_TOGETHER=most),
         patch.multiple(chunk_store, FANOUT=fanout, LARGE=most),
         patch.object(bundles, "BUNDLE_BYTES", 700 * most),
         patch.object(needed, "USELESS_TUPLES", useless),

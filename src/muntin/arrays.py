@@ -294,6 +294,29 @@ def _by_digit(digit: Int64Array, order: Int64Array, position_bits: int) -> Int64
     return np.asarray(order[packed & ((1 << position_bits) - 1)])
 
 
+def numbered(values: Int64Array, bound: int) -> tuple[Int64Array, Int64Array]:
+    """For each value, in `range(bound)`, its place among the distinct ones, and these in order.
+
+    `np.unique`, but several times as fast: values are packed with their positions and sorted as integers.
+    """
+    bits = len(values).bit_length()
+    if (bound - 1).bit_length() + bits > 63:
+        distinct, numbers = np.unique(values, return_inverse=True)
+        return numbers, distinct
+    packed = values << bits
+    packed |= np.arange(len(values))
+    packed.sort()
+    positions = packed & ((1 << bits) - 1)
+    packed >>= bits
+    is_first = np.ones(len(values), dtype=bool)
+    np.not_equal(packed[1:], packed[:-1], out=is_first[1:])
+    in_order = is_first.cumsum()
+    in_order -= 1
+    numbers = np.empty(len(values), dtype=np.int64)
+    numbers[positions] = in_order
+    return numbers, packed[is_first]
+
+
 def positions_in_runs(starts: Int64Array, length: int) -> Int64Array:
     """The position within its run of each of `length` elements; runs begin at `starts`."""
     return np.arange(length) - np.repeat(starts, np.diff(starts, append=length))

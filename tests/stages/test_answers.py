@@ -21,6 +21,7 @@ from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.operators.time import new_windows
 from muntin.engine.plan import Plan
+from muntin.panes import pairs
 from muntin.panes.table import LeafSet, Leaves
 from muntin.windows import PaneWindow
 from tests import naive, strategies
@@ -51,7 +52,8 @@ def test_any_table_is_naive(plan: Plan, rows: list[Row], data: st.DataObject) ->
     flush, dense = data.draw(st.sampled_from([(10**6, 1 << 16), (3, -(10**6)), (0, 1 << 16)]))
     most = data.draw(st.sampled_from([1 << 20, 5, 1]))
     with (
-        patch.multiple(pane_stage, FLUSH_LEAVES=flush, DENSE_GROUPS=dense),
+        patch.multiple(pane_stage, FLUSH_LEAVES=flush, ROWS_TOGETHER=most),
+        patch.object(pairs, "DENSE_GROUPS", dense),
         patch.object(time_operators, "MOST_ANSWERS", most),
     ):
         found = list(answer(plan, data.draw(strategies.cuts(rows))))

@@ -18,6 +18,8 @@ from muntin.engine.shard import Shard
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore
 from muntin.panes import packed
+from muntin.panes import pairs as pairs_module
+from muntin.panes.pairs import Pairs
 from muntin.panes.table import merge
 from tests import naive, strategies
 from tests.builders import (
@@ -51,7 +53,11 @@ def inside(plan: Plan, rows: list[Row]) -> list[Row]:
 @given(PLANS, strategies.rows(MAYBE_TIMES), st.data())
 def test_panes_and_counts_are_naive(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
     flush, dense = data.draw(st.sampled_from([(10**6, 1 << 16), (4, -(10**6)), (0, 1 << 16)]))
-    with patch.multiple(pane_stage, FLUSH_LEAVES=flush, DENSE_GROUPS=dense):
+    together = data.draw(st.sampled_from([1, 3, 1 << 18]))
+    with (
+        patch.multiple(pane_stage, FLUSH_LEAVES=flush, ROWS_TOGETHER=together),
+        patch.object(pairs_module, "DENSE_GROUPS", dense),
+    ):
         sent = pack(plan, data.draw(strategies.cuts(rows)))
     tables = [packed.unpack(plan.layout, each.panes) for each in sent if each.panes is not None]
     kept = inside(plan, rows)
@@ -112,7 +118,7 @@ def test_only_rows_between_all_windows_are_outside() -> None:
 def test_memory_is_bounded_by_sending_early() -> None:
     plan = make_plan([sliding(1, 1)])
     batches = [[row(10 * i + j) for j in range(10)] for i in range(20)]
-    with patch.object(pane_stage, "FLUSH_LEAVES", 30):
+    with patch.multiple(pane_stage, FLUSH_LEAVES=30, ROWS_TOGETHER=1):
         sent = pack(plan, batches)
     sizes = [packed.unpack(plan.layout, each.panes).size for each in sent if each.panes is not None]
     assert len(sizes) > 3
@@ -122,7 +128,7 @@ def test_memory_is_bounded_by_sending_early() -> None:
 
 def test_what_merges_well_is_not_sent_early() -> None:
     plan = make_plan([sliding(100, 100)])
-    with patch.object(pane_stage, "FLUSH_LEAVES", 5):
+    with patch.multiple(pane_stage, FLUSH_LEAVES=5, ROWS_TOGETHER=1):
         sent = pack(plan, [[row(j)] for j in range(50)])
     assert [each.rows for each in sent] == [50]
 
@@ -200,14 +206,14 @@ def test_rows_ahead_of_the_clock_are_emitted_and_counted() -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=40), st.booleans())
 def test_pairs_are_counted_whether_or_not_most_of_them_occur(drawn: list[tuple[int, int]], dense: bool) -> None:
     codes, found_panes = np.array(drawn, dtype=np.int64).T
-    with patch.object(pane_stage, "DENSE_GROUPS", 1 << 16 if dense else -(10**6)):
-        pairs = pane_stage.Pairs(codes, 6, found_panes, 10)
+    with patch.object(pairs_module, "DENSE_GROUPS", 1 << 16 if dense else -(10**6)):
+        pairs = Pairs.of(codes, 6, found_panes, 10)
     counts = pairs.counted()
     assert len(counts) == pairs.count
-    key, pane = pairs.key_and_pane(np.arange(pairs.count))
+    key, pane = pairs.key_and_pane()
     told = {(k, p): n for k, p, n in zip(key.tolist(), pane.tolist(), counts.tolist(), strict=True) if n}
     assert told == Counter(drawn)
     key, pane = pairs.key_and_pane(pairs.groups)
     assert list(zip(key.tolist(), pane.tolist(), strict=True)) == drawn
-    key, pane = pairs.key_and_pane(pairs.present(counts))
+    key, pane = pairs.key_and_pane(np.flatnonzero(counts))
     assert list(zip(key.tolist(), pane.tolist(), strict=True)) == sorted(set(drawn))

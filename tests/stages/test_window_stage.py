@@ -18,7 +18,7 @@ from muntin.engine.operators import time as time_operators
 from muntin.engine.plan import Plan
 from muntin.engine.pruning import without_closed
 from muntin.engine.store import HotCache, PaneStore
-from muntin.panes import table
+from muntin.panes import pairs, table
 from muntin.panes.table import PaneTable
 from muntin.panes.watermarks import Watermarks
 from tests import naive, strategies
@@ -98,7 +98,8 @@ def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: 
         patch.object(store, "FANOUT", fanout),
         patch.object(table, "_SLACK", slack),
         patch.object(time_operators, "MOST_ANSWERS", most),
-        patch.multiple(pane_stage, FLUSH_LEAVES=most, DENSE_GROUPS=most),
+        patch.multiple(pane_stage, FLUSH_LEAVES=most, ROWS_TOGETHER=most),
+        patch.object(pairs, "DENSE_GROUPS", most),
     ):
         for step in [*steps, closing]:
             rows = [row if row["t"] is None else {**row, "t": row["t"] + oracle.watermark} for row in step.rows]

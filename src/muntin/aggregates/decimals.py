@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from muntin.aggregates.aggregate import Dictionaries, overflow
 from muntin.arrays import BoolArray, Int64Array, Runs, State, any_true
 from muntin.expressions import shown
-from muntin.partials.partial import ColumnPartial, Field, IntegerSum, carried, exact_sums
+from muntin.partials.partial import ColumnPartial, Field, IntegerSum, carried
 from muntin.partials.rows import Rows
 from muntin.partials.values import units
 
@@ -62,8 +62,8 @@ class LongDecimalSum(ColumnPartial):
         low, high = units(rows.array(self.column))
         mask = (1 << 32) - 1
         digits = (high >> 32, high & mask, (low >> 32) & mask, low & mask)
-        groups, *selected = rows.select(self.inputs, self.where, *digits)
-        return carried(*(exact_sums(groups, digit, rows.group_count) for digit in selected))
+        groups = rows.grouped(self.inputs, self.where)
+        return carried(*(groups.exact_sums(rows.counting(self.inputs, self.where, digit)) for digit in digits))
 
     def combine(self, left: State, right: State) -> State:
         return carried(*(left_digit + right_digit for left_digit, right_digit in zip(left, right, strict=True)))

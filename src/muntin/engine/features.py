@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from muntin.engine.chunks.store import ChunkPolicy
     from muntin.engine.contents import ShardTuples
     from muntin.engine.emitted import Emitted
-    from muntin.engine.map_stage import Panes
     from muntin.engine.plan import Draft, Plan
+    from muntin.panes.pairs import Panes
 
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.arrays import Array, Float64Array, Int64Array, count_true, run_starts
+from muntin.arrays import Float64Array, Int64Array, all_true, run_numbers, run_starts
 from muntin.engine.features import KeptRows, RowFeature, Task
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.panes import keys, packed
-from muntin.panes.grid import PaneGrid, last_ends
+from muntin.panes.grid import last_ends
+from muntin.panes.pairs import Panes
 from muntin.panes.table import (
     LeafSet,
     Leaves,
     PaneTable,
     arranged,
-    key_batch,
     key_columns,
     merge,
 )
@@ -43,8 +42,8 @@ FLUSH_LEAVES = 1_000_000
 """A task sends its leaves when it has more than this many: this bounds its memory."""
 NO_TIME = -62_135_596_800_000_000
 """The earliest time of Spark, for a task without tuples: it does not move the watermark."""
-DENSE_GROUPS = 1 << 16
-"""All (key, pane) pairs are numbered densely up to this many, or up to four per tuple."""
+ROWS_TOGETHER, BYTES_TOGETHER = 1 << 18, 1 << 26
+"""Small batches are gathered up to this many tuples or bytes: each pass over them then costs less than it starts."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +105,17 @@ class PaneStage:
         parts = ((feature.name, feature.on_map(plan, task or Task())) for feature in plan.features)
         self._features: dict[str, RowFeature] = {name: part for name, part in parts if part is not None}
         # A tuple can fall between all windows only if every window slides by more than its size.
+        self._encoder = keys.Encoder()
+        layout, leaf_sets = plan.layout, () if plan.over_time is None else plan.over_time.leaf_sets
+        self._only_partials = (
+            not self._features and layout.tuples is None and len(leaf_sets) == len(layout.leaf_sets) == 1
+        ) and leaf_sets[0].custom is None
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         latest, rows = NO_TIME, 0
-        together = max((feature.rows_together for feature in self._features.values()), default=0)
-        for share in self._sent(_larger_batches(batches, together) if together else batches):
+        together = max((ROWS_TOGETHER, *(feature.rows_together for feature in self._features.values())))
+        for share in self._sent(_gathered(batches, together)):
             latest, rows = max(latest, share.latest), rows + share.rows
             yield share
         for feature in self._features.values():
@@ -165,26 +169,27 @@ class PaneStage:
 
     def typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns in the plan's types: times are in UTC, independent of the session's time zone."""
-        names = batch.schema.names
-        columns = [
-            column if name not in self._plan.types else column.cast(self._plan.types[name])
-            for name, column in zip(names, batch.columns, strict=True)
-        ]
-        return pa.record_batch(columns, names=names)
+        kinds = [self._plan.types.get(field.name, field.type) for field in batch.schema]
+        if kinds == batch.schema.types:
+            return batch
+        columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+        return pa.record_batch(columns, names=batch.schema.names)
 
     def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
         """The pane table of a batch of tuples. The batch is not empty, and no time is null."""
         layout = self._plan.layout
-        columns = key_columns(batch, layout.keys)
-        codes, first_rows = keys.encode(columns, batch.num_rows)
-        distinct_keys = key_batch(columns, layout.keys, first_rows)
+        coded = self._encoder.encode(key_columns(batch, layout.keys), batch.num_rows)
+        if self._only_partials:
+            return self._lifted(batch, times, coded)
+        coded = coded.dense()
+        codes = coded.codes
         leaves: list[Leaves] = []
         dictionaries: dict[str, pa.Array] = {}
         weights = None
         if self._plan.over_time is not None:
-            panes = Panes(self._plan.grid, times, codes, len(first_rows))
+            panes = Panes(self._plan.grid, times, codes, coded.count)
             choice = self._kept(batch, times, panes)  # counts the groups first, and may renumber them
-            received = Rows(batch, times, panes.pairs.groups, panes.pairs.count)
+            received = Rows(batch, times, panes.pairs.members, panes.pairs.count)
             kept = of_panes = Lifted(received, codes)
             if choice is not None:
                 positions = choice.positions
@@ -201,7 +206,22 @@ class PaneStage:
         tuples = None
         if layout.tuples is not None:
             tuples = Tuples(codes, times, self._kept_columns(batch, layout.tuples, weights))
-        return PaneTable(distinct_keys, tuple(leaves), dictionaries, tuples)
+        return PaneTable(self._keys(coded, np.arange(coded.count)), tuple(leaves), dictionaries, tuples)
+
+    def _lifted(self, batch: pa.RecordBatch, times: Int64Array, coded: keys.KeyCodes) -> PaneTable:
+        """The pane table where there is nothing but partials of panes: codes are made dense leaf by leaf."""
+        panes = Panes(self._plan.grid, times, coded.codes, coded.count)
+        rows = Rows(batch, times, panes.pairs.members, panes.pairs.count)
+        leaves = self._pane_leaves(self._plan.layout.leaf_sets[0], rows, panes)
+        first = run_starts(leaves.key)
+        occurring = leaves.key[first]
+        if len(first) < coded.count:
+            leaves = Leaves(run_numbers(first, len(leaves)), leaves.time, leaves.state)
+        return PaneTable(self._keys(coded, occurring), (leaves,), rows.dictionaries)
+
+    def _keys(self, coded: keys.KeyCodes, codes: Int64Array) -> pa.RecordBatch:
+        """The keys with some codes. Without key columns, a nameless null column represents the only key."""
+        return pa.record_batch(coded.keys(codes) or [pa.nulls(len(codes))], schema=self._plan.layout.keys)
 
     def _kept(self, batch: pa.RecordBatch, times: Int64Array, panes: Panes) -> KeptRows | None:
         """The tuples that are kept, if a feature drops any."""
@@ -243,17 +263,22 @@ class PaneStage:
             if leaf_set.of_incomplete:
                 leaves.append(self._incomplete_leaves(leaf_set, kept.rows, panes))
                 continue
-            state = leaf_set.lift(of_panes.rows)
-            present = panes.pairs.present(state[0])
-            key, starts = panes.key_and_start(present)
-            leaves.append(Leaves(key, starts, tuple(column[present] for column in state)))
+            leaves.append(self._pane_leaves(leaf_set, of_panes.rows, panes))
         return leaves
+
+    def _pane_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
+        """One leaf for each pair of a key and a pane in which there are tuples."""
+        state = leaf_set.lift(rows)
+        if all_true(state[0]):
+            return Leaves(*panes.key_and_start(), state)
+        present = np.flatnonzero(state[0])
+        return Leaves(*panes.key_and_start(present), tuple(column[present] for column in state))
 
     def _incomplete_leaves(self, leaf_set: LeafSet, rows: Rows, panes: Panes) -> Leaves:
         """The leaves of groups with dropped tuples."""
         if rows.strata is None:
             return leaf_set.empty()
-        incomplete = panes.pairs.present(rows.strata.incomplete(rows.groups))
+        incomplete = np.flatnonzero(rows.strata.incomplete(rows.groups))
         key, starts = panes.key_and_start(incomplete)
         return Leaves(key, starts, leaf_set.lift(rows.of_groups(incomplete, leaf_set.read)))
 
@@ -317,91 +342,26 @@ class PaneStage:
         return len(table.tuples)
 
 
-def _larger_batches(batches: Iterable[pa.RecordBatch], together: int) -> Iterator[pa.RecordBatch]:
-    """The same tuples in larger batches, so that few groups are split between batches."""
+def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same tuples in batches of about this many. Large batches are not copied."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    waiting_rows = waiting_bytes = 0
     for batch in batches:
         waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= together:
-            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
-            waiting, rows = [], 0
-    if waiting:
-        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+        waiting_rows, waiting_bytes = waiting_rows + batch.num_rows, waiting_bytes + batch.nbytes
+        if waiting_rows >= rows or waiting_bytes >= BYTES_TOGETHER:
+            yield from _together(waiting)
+            waiting_rows = waiting_bytes = 0
+    yield from _together(waiting)
 
 
-class Panes:
-    """The panes of a batch of tuples, and its (key, pane) pairs."""
-
-    def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
-        self._grid = grid
-        self._first, last = ((int(edge) - grid.offset) // grid.length for edge in (times.min(), times.max()))
-        if self._first == last:
-            self.pairs = Pairs(codes, key_count, None, 1)
-            return
-        index = np.floor_divide(times - grid.offset, grid.length)
-        self.pairs = Pairs(codes, key_count, index - self._first, last - self._first + 1)
-
-    def key_and_start(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The key of each pair, and the start of its pane."""
-        key, pane = self.pairs.key_and_pane(groups)
-        return key, (pane + self._first) * self._grid.length + self._grid.offset
-
-    @property
-    def of_groups(self) -> Int64Array:
-        """The pane of each pair."""
-        return self.pairs.key_and_pane(np.arange(self.pairs.count))[1]
-
-
-class Pairs:
-    """The (key, pane) pairs of a batch, numbered: all of them if they are few, else only those that occur."""
-
-    def __init__(self, codes: Int64Array, key_count: int, panes: Int64Array | None, pane_count: int) -> None:
-        """`panes` may be None if there is only one."""
-        if panes is not None and key_count * pane_count >= 1 << 62:  # panes are far apart: number only those that occur
-            distinct, panes = np.unique(panes, return_inverse=True)
-            self._panes: Int64Array | None = distinct
-            pane_count = len(distinct)
-        else:
-            self._panes = None
-        self._pane_count = pane_count
-        pairs = codes if panes is None else codes * pane_count + panes
-        self._pairs: Int64Array | None = None
-        if key_count * pane_count <= max(DENSE_GROUPS, 4 * len(codes)):
-            self.groups, self.count = pairs, key_count * pane_count
-        else:
-            encoded = pa.array(pairs).dictionary_encode()
-            self._pairs = encoded.dictionary.to_numpy()
-            self.groups, self.count = encoded.indices.to_numpy().astype(np.int64), len(self._pairs)
-
-    def counted(self) -> Int64Array:
-        """How many tuples each pair has. Pairs without tuples are removed first if they are many."""
-        tuples = np.bincount(self.groups, minlength=self.count)
-        if self._pairs is None and 4 * count_true(tuples) < 3 * self.count:
-            occurs = np.flatnonzero(tuples)
-            number = np.empty(self.count, dtype=np.int64)
-            number[occurs] = np.arange(len(occurs))
-            self.groups, self.count, self._pairs = number[self.groups], len(occurs), occurs
-            tuples = tuples[occurs]
-        return tuples
-
-    def present(self, tuples: Array) -> Int64Array:
-        """The non-empty groups, in the order of (key, pane). `tuples` has the count of each group."""
-        if self._pairs is None:
-            return np.flatnonzero(tuples)
-        order = self._order
-        return order[tuples[order] > 0]
-
-    @cached_property
-    def _order(self) -> Int64Array:
-        assert self._pairs is not None
-        return np.argsort(self._pairs, kind="stable")
-
-    def key_and_pane(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        pairs = groups if self._pairs is None else self._pairs[groups]
-        key, pane = np.divmod(pairs, self._pane_count)
-        return key, pane if self._panes is None else self._panes[pane]
+def _together(waiting: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All of them as one, unless that would be too large for Arrow. They are forgotten before they are processed."""
+    batches = waiting if len(waiting) < 2 else pa.Table.from_batches(waiting).combine_chunks().to_batches()
+    batches = list(batches)
+    waiting.clear()
+    while batches:
+        yield batches.pop(0)
 
 
 def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:

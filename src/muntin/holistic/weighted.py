@@ -13,7 +13,7 @@ import numpy as np
 
 from muntin.arrays import Float64Array, Int64Array, expand, positions_in_runs, run_starts
 from muntin.holistic.contents import Selection
-from muntin.partials.partial import sums
+from muntin.partials.groups import sums
 
 MOST_TUPLES = 1 << 22
 """Tuples of windows that are in memory at once."""

@@ -22,7 +22,8 @@ from muntin.features.shedding.scaled import Measure, Scaled
 from muntin.joins.names import PLACES, SIDES, WEIGHTS, SideName
 from muntin.panes import keys as key_codes
 from muntin.partials import values
-from muntin.partials.partial import Moments, sums
+from muntin.partials.groups import sums
+from muntin.partials.partial import Moments
 from muntin.partials.rows import Rows
 from muntin.statistics.estimators import Interval
 

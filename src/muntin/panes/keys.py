@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from muntin.arrays import Array, Int64Array, UInt64Array
+from muntin.arrays import Array, Int64Array, UInt64Array, numbered
 from muntin.errors import MuntinError
 from muntin.partials import values
 from muntin.type_names import spark_name
@@ -42,46 +45,131 @@ def _contains_floats(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or (pa.types.is_struct(kind) and any(_contains_floats(f.type) for f in kind))
 
 
+@dataclass(frozen=True)
+class KeyCodes:
+    """The code of each row's key, and the keys behind codes. Not every code below `count` needs to occur."""
+
+    codes: Int64Array
+    count: int
+    keys: Callable[[Int64Array], list[pa.Array]]
+    """The columns of the keys with some codes."""
+
+    def dense(self) -> KeyCodes:
+        """Codes of which every one occurs, in the same order."""
+        if self.count > max(_LOOKUP, _LOOKUP_PER_ROW * len(self.codes)):
+            numbers, distinct = numbered(self.codes, self.count)
+        else:
+            occurs = np.zeros(self.count, dtype=bool)
+            occurs[self.codes] = True
+            if occurs.all():
+                return self
+            distinct = np.flatnonzero(occurs)
+            number = np.empty(self.count, dtype=np.int64)
+            number[distinct] = np.arange(len(distinct))
+            numbers = number[self.codes]
+        return KeyCodes(numbers, len(distinct), lambda codes: self.keys(distinct[codes]))
+
+    def beside(self, right: KeyCodes) -> KeyCodes:
+        """The codes of pairs of keys."""
+        count = self.count * right.count  # both are below 2**31
+        codes = self.codes * right.count
+        codes += right.codes
+
+        def keys(of: Int64Array) -> list[pa.Array]:
+            left = of // right.count
+            return [*self.keys(left), *right.keys(of - left * right.count)]
+
+        pairs = KeyCodes(codes, count, keys)
+        return pairs if count < MOST_CODES else pairs.dense()
+
+
+MOST_CODES = 1 << 31
+_LOOKUP, _LOOKUP_PER_ROW = 1 << 12, 4
+"""Codes are made dense by a lookup table up to this many, or up to this many per row; else they are sorted."""
+
+
+class Encoder:
+    """Encodes the keys of one batch after the other. It remembers texts, which are the slowest to encode."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, pa.Array] = {}
+
+    def encode(self, columns: Sequence[pa.Array], length: int) -> KeyCodes:
+        """`columns` must be normalised. Without columns, all rows have the same key."""
+        if not columns:
+            return KeyCodes(np.zeros(length, dtype=np.int64), 1, lambda _: [])
+        coded = [self._column(index, column) for index, column in enumerate(columns)]
+        return reduce(KeyCodes.beside, coded)
+
+    def _column(self, index: int, column: pa.Array) -> KeyCodes:
+        kind = column.type
+        if pa.types.is_struct(kind):
+            parts = [Encoder()._column(0, part) for part in _flatten(column)]
+            codes = reduce(KeyCodes.beside, parts).dense()
+            first = _first_rows(codes.codes, codes.count)
+            return KeyCodes(codes.codes, codes.count, lambda of: [column.take(pa.array(first[of]))])
+        if values.is_fixed(kind) and not pa.types.is_floating(kind) and not column.null_count and len(column):
+            integers = np.asarray(column) if values.is_integer(kind) else values.fixed_order_keys(column)
+            least = int(integers.min())
+            span = int(integers.max()) - least + 1
+            if span < MOST_CODES:
+                return _of_integers(integers, least, span, kind)
+        if values.is_text(kind):
+            return self._text(index, column)
+        return _of_dictionary(column.dictionary_encode(null_encoding="encode"))
+
+    def _text(self, index: int, column: pa.Array) -> KeyCodes:
+        """Known texts are found in one hash table; only new ones are added to it."""
+        known = self._known.get(index)
+        if known is None or not _PER_KNOWN * len(known) < len(column):  # else building the table takes longer
+            encoded = column.dictionary_encode(null_encoding="encode")
+            if known is None and len(encoded.dictionary) <= _MOST_KNOWN:
+                self._known[index] = encoded.dictionary
+            return _of_dictionary(encoded)
+        found = pc.index_in(column, value_set=known)
+        if found.null_count:
+            missing = found.is_null()
+            added = column.filter(missing).dictionary_encode(null_encoding="encode")
+            codes = np.array(found.fill_null(0)).astype(np.int64)
+            codes[np.asarray(missing)] = np.asarray(added.indices) + len(known)
+            known = pa.concat_arrays([known, added.dictionary])
+            if len(known) <= _MOST_KNOWN:
+                self._known[index] = known
+            else:
+                del self._known[index]
+        else:
+            codes = np.asarray(found).astype(np.int64)
+        return KeyCodes(codes, len(known), lambda of: [known.take(pa.array(of))])
+
+
+_PER_KNOWN = 2
+_MOST_KNOWN = 1 << 20
+
+
+def _of_integers(integers: Array, least: int, span: int, kind: pa.DataType) -> KeyCodes:
+    """Codes are the distances from the least one: nothing is looked up or sorted."""
+    codes = integers if not least and integers.dtype == np.int64 else np.subtract(integers, least, dtype=np.int64)
+
+    def keys(of: Int64Array) -> list[pa.Array]:
+        return [values.from_order_keys(of + least, kind, None, np.zeros(len(of), dtype=bool))]
+
+    return KeyCodes(codes, span, keys)
+
+
+def _of_dictionary(encoded: pa.DictionaryArray) -> KeyCodes:
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return KeyCodes(codes, len(encoded.dictionary), lambda of: [encoded.dictionary.take(pa.array(of))])
+
+
 def encode(columns: Sequence[pa.Array], length: int) -> tuple[Int64Array, Int64Array]:
     """Dense codes of the distinct keys, and the row where each first appears.
 
     `columns` must be normalised. Without columns, all rows have the same key.
     """
-    flat = [part for column in columns for part in _flatten(column)]
-    if not flat:
+    if not columns or not length:
         return np.zeros(length, dtype=np.int64), np.zeros(min(length, 1), dtype=np.int64)
-    codes, distinct, first = _column_codes(flat[0])
-    for column in flat[1:]:
-        column_codes, column_distinct, _ = _column_codes(column)
-        # Dense again after every column: the product of two counts of at most 2**31 rows fits 63 bits.
-        codes, distinct, first = _column_codes(pa.array(codes * column_distinct + column_codes))
-    return codes, _first_rows(codes, distinct) if first is None else first
-
-
-def _column_codes(column: pa.Array) -> tuple[Int64Array, int, Int64Array | None]:
-    """The codes, the number of distinct ones, and the row where each first appears, if it costs nothing extra."""
-    if values.is_integer(column.type) and not column.null_count and len(column):
-        integers = np.asarray(column)
-        least = int(integers.min())
-        span = int(integers.max()) - least + 1
-        if span <= _DENSE * len(column):
-            return _dense_codes(np.subtract(integers, least, dtype=np.int64), span)
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary), None
-
-
-_DENSE = 2
-"""Integers are encoded by a lookup table of their range if that is at most this many times their number."""
-
-
-def _dense_codes(offsets: Int64Array, span: int) -> tuple[Int64Array, int, Int64Array]:
-    """Codes by a lookup table, which is faster than a hash table."""
-    first = _first_rows(offsets, span)
-    occurs = first < len(offsets)
-    if occurs.all():
-        return offsets, span, first
-    codes = np.cumsum(occurs) - 1
-    return codes[offsets], int(codes[-1]) + 1, first[occurs]
+    coded = Encoder().encode(columns, length).dense()
+    return coded.codes, _first_rows(coded.codes, coded.count)
 
 
 def _first_rows(codes: Int64Array, count: int) -> Int64Array:

@@ -17,8 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.arrays import Array, BoolArray, Int64Array, Runs, State
+from muntin.partials import values
+from muntin.partials.groups import Groups
 from muntin.partials.partial import Field, Partial
 from muntin.partials.rows import Rows
 
@@ -64,19 +67,23 @@ class Least(Partial):
         return (Field("uint8"), *order_keys)
 
     def lift(self, rows: Rows) -> State:
-        groups, *keys = rows.select(self.required, self.where, *(_keys(place, rows) for place in self.places))
-        absent = (np.bincount(groups, minlength=rows.group_count) == 0).astype(np.uint8)
+        groups = rows.grouped(self.required, self.where)
+        absent = (groups.sizes == 0).astype(np.uint8)
+        if len(self.places) == 1:
+            return (
+                absent,
+                _without_rank(_best(self.places[0], self.required, self.where, rows), absent, self.places[0]),
+            )
+        group, *keys = rows.select(self.required, self.where, *(_keys(place, rows) for place in self.places))
         least = []
         for index, place in enumerate(self.places):
             signed = ~keys[index] if place.inverted else keys[index]
-            best = np.full(rows.group_count, _LARGEST, dtype=np.int64)
-            np.minimum.at(best, groups, signed)
-            # Groups without a tuple get rank 0, which every dictionary has, so that they can be ranked again.
-            best[absent == 1] = ~np.int64(0) if place.inverted else 0
-            least.append(best)
+            best = groups.least(signed)
+            least.append(_without_rank(best, absent, place))
             if index + 1 < len(self.places):  # only tuples that tie so far are compared by the next place
-                ties = signed == best[groups]
-                groups, *keys = (column[ties] for column in (groups, *keys))
+                ties = np.flatnonzero(signed == groups.repeated(best))
+                group, *keys = (column[ties] for column in (group, *keys))
+                groups = Groups(group, rows.group_count)
         return (absent, *least)
 
     def combine(self, left: State, right: State) -> State:
@@ -91,6 +98,24 @@ class Least(Partial):
         best = runs.least(np.where(absent == 1, _LARGEST, key))
         all_absent = runs.least(absent)
         return (all_absent, np.where(all_absent == 1, ~np.int64(0) if self.places[0].inverted else 0, best))
+
+
+def _best(place: Place, columns: tuple[str, ...], where: str | None, rows: Rows) -> Int64Array:
+    """The least order key of each group's rows that count, complemented if the place is inverted."""
+    groups = rows.grouped(columns, where)
+    if place.column is not None and not place.nullness and pa.types.is_floating(rows.array(place.column).type):
+        numbers = rows.counting(columns, where, rows.numbers(place.column))  # fewer passes than over the order keys
+        keys = values.float_order_keys(groups.greatest(numbers) if place.inverted else groups.least(numbers))
+    else:
+        ordered = rows.counting(columns, where, _keys(place, rows))
+        keys = groups.greatest(ordered) if place.inverted else groups.least(ordered)
+    return ~keys if place.inverted else keys
+
+
+def _without_rank(best: Int64Array, absent: Array, place: Place) -> Int64Array:
+    """Groups without a tuple get rank 0, which every dictionary has, so that they can be ranked again."""
+    best[absent == 1] = ~np.int64(0) if place.inverted else 0
+    return best
 
 
 def _keys(place: Place, rows: Rows) -> Int64Array:
@@ -128,11 +153,11 @@ class LeastCount(Partial):
         return (Field("int64", dictionary=dictionary, inverted=self.place.inverted), Field("int64"))
 
     def lift(self, rows: Rows) -> State:
-        groups, key = rows.select(self.inputs, self.where, rows.order_keys(self.inputs[0]))
+        groups = rows.grouped(self.inputs, self.where)
+        key = rows.counting(self.inputs, self.where, rows.order_keys(self.inputs[0]))
         signed = ~key if self.place.inverted else key
-        best = np.full(rows.group_count, _LARGEST, dtype=np.int64)
-        np.minimum.at(best, groups, signed)
-        count = np.bincount(groups[signed == best[groups]], minlength=rows.group_count)
+        best = groups.least(signed)
+        count = groups.where(signed == groups.repeated(best)).sizes
         best[count == 0] = ~np.int64(0) if self.place.inverted else 0
         return (best, count)
 

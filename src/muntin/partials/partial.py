@@ -82,8 +82,7 @@ class Count(Partial):
             return (rows.one_by_one(self.inputs, self.where, np.ones(rows.group_count, dtype=np.int64), 0),)
         if rows.strata is not None and self.column is None and self.where is None:
             return (rows.strata.received.astype(np.int64),)  # dropped tuples count, too
-        (groups,) = rows.select(self.inputs, self.where)
-        return (np.bincount(groups, minlength=rows.group_count),)
+        return (rows.grouped(self.inputs, self.where).sizes,)
 
     def combine(self, left: State, right: State) -> State:
         return (left[0] + right[0],)
@@ -116,8 +115,7 @@ class FloatSum(ColumnPartial):
     def lift(self, rows: Rows) -> State:
         if rows.one_each:
             return (rows.one_by_one(self.inputs, self.where, rows.numbers(self.column), 0),)
-        groups, weights = rows.select(self.inputs, self.where, rows.numbers(self.column))
-        return (sums(groups, weights, rows.group_count),)
+        return (rows.sums(self.column, self.where),)
 
     def combine(self, left: State, right: State) -> State:
         with np.errstate(all="ignore"):  # inf - inf is NaN, as in Spark: no reason to warn
@@ -126,12 +124,6 @@ class FloatSum(ColumnPartial):
     def reduce(self, state: State, runs: Runs) -> State:
         with np.errstate(all="ignore"):
             return (runs.sums(state[0]),)
-
-
-def sums(groups: Int64Array, weights: Float64Array, group_count: int) -> Float64Array:
-    """The sum of each group's weights."""
-    # Without any tuples, bincount returns integers.
-    return np.bincount(groups, weights=weights, minlength=group_count).astype(np.float64, copy=False)
 
 
 _HALF = 32
@@ -151,14 +143,13 @@ class IntegerSum(ColumnPartial):
         return (Field("int64"), Field("int64"))
 
     def lift(self, rows: Rows) -> State:
-        groups, weights = rows.select(self.inputs, self.where, self.integers(rows))
+        groups = rows.grouped(self.inputs, self.where)
+        weights = rows.counting(self.inputs, self.where, self.integers(rows))
         largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
-        if largest * len(weights) < 1 << 53:  # exact in double precision, in which bincount adds
-            total = exact_sums(groups, weights, rows.group_count)
+        if largest * len(weights) < 1 << 63:  # no sum of them can overflow
+            total = groups.exact_sums(weights)
             return (total >> _HALF, total & _LOW)
-        high = exact_sums(groups, weights >> _HALF, rows.group_count)
-        low = exact_sums(groups, weights & _LOW, rows.group_count)
-        return carried(high, low)
+        return carried(groups.exact_sums(weights >> _HALF), groups.exact_sums(weights & _LOW))
 
     def integers(self, rows: Rows) -> Int64Array:
         return rows.order_keys(self.column)
@@ -173,14 +164,6 @@ class IntegerSum(ColumnPartial):
 def as_numbers(total: State) -> Float64Array:
     """The sums of `FloatSum` or `IntegerSum` in double precision."""
     return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**_HALF + total[1])
-
-
-def exact_sums(groups: Int64Array, weights: Int64Array, group_count: int) -> Int64Array:
-    if len(weights) < 1 << 20:  # 2**20 halves of 2**32 stay below 2**53
-        return np.bincount(groups, weights=weights, minlength=group_count).astype(np.int64)
-    sums = np.zeros(group_count, dtype=np.int64)
-    np.add.at(sums, groups, weights)
-    return sums
 
 
 def carried(*digits: Int64Array) -> State:
@@ -205,11 +188,14 @@ class Moments(ColumnPartial):
         return (Field("float64"), Field("float64"), Field("float64"))
 
     def lift(self, rows: Rows) -> State:
-        groups, numbers = rows.select(self.inputs, self.where, rows.numbers(self.column))
-        count = np.bincount(groups, minlength=rows.group_count).astype(np.float64)
+        groups = rows.grouped(self.inputs, self.where)
+        numbers = rows.counting(self.inputs, self.where, rows.numbers(self.column))
+        count = groups.sizes.astype(np.float64)
         with np.errstate(all="ignore"):
-            mean = sums(groups, numbers, rows.group_count) / np.maximum(count, 1)
-            squares = sums(groups, (numbers - mean[groups]) ** 2, rows.group_count)
+            mean = rows.sums(self.column, self.where) / np.maximum(count, 1)
+            deviations = groups.repeated(mean)
+            np.subtract(numbers, deviations, out=deviations)
+            squares = groups.sums(np.square(deviations, out=deviations))
         return (count, mean, squares)
 
     def combine(self, left: State, right: State) -> State:

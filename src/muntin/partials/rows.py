@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, BoolArray, Float64Array, Int64Array
+from muntin.arrays import Array, BoolArray, Float64Array, Int64Array, Runs
 from muntin.partials import values
+from muntin.partials.groups import Groups
 from muntin.partials.strata import Strata
 
 
@@ -19,12 +20,12 @@ class Rows:
         self,
         batch: pa.RecordBatch,
         times: Int64Array,
-        groups: Int64Array | None,
+        groups: Int64Array | Runs | None,
         group_count: int,
         strata: Strata | None = None,
         received: Rows | None = None,
     ) -> None:
-        """`groups` is None if every row is a group of its own, in order.
+        """`groups` are runs if the rows of each group are neighbours, and None if every row is a group of its own.
 
         If others were dropped, `strata` says how these were drawn, and `received` are all rows, in the same groups.
         """
@@ -32,14 +33,21 @@ class Rows:
         self.times = times
         self.one_each = groups is None
         """Whether every group is one row: then there is nothing to add up."""
-        self.groups = np.arange(group_count) if groups is None else groups
         self.group_count = group_count
         self.strata = strata
         self.received = received
         self.dictionaries: dict[str, pa.Array] = {}
+        self._all = Groups(np.arange(group_count) if groups is None else groups, group_count)
         self._order_keys: dict[str, Int64Array] = {}
         self._numbers: dict[str, Float64Array] = {}
         self._masks: dict[tuple[tuple[str, ...], str | None], BoolArray | None] = {}
+        self._grouped: dict[tuple[tuple[str, ...], str | None], Groups] = {}
+        self._sums: dict[tuple[str, str | None], Float64Array] = {}
+
+    @property
+    def groups(self) -> Int64Array:
+        """The group of each row."""
+        return self._all.numbers
 
     def of_groups(self, kept: Int64Array, columns: Sequence[str]) -> Rows:
         """The rows of the groups `kept`, which are renumbered in this order, with some of the columns."""
@@ -87,7 +95,31 @@ class Rows:
         mask = self.mask(columns, where)
         return values if mask is None else np.where(mask, values, values.dtype.type(default))
 
+    def grouped(self, columns: tuple[str, ...], where: str | None) -> Groups:
+        """The rows that count, by group."""
+        mask = self.mask(columns, where)
+        if mask is None:
+            return self._all
+        key = (columns, where)
+        if key not in self._grouped:
+            self._grouped[key] = self._all.where(mask)
+        return self._grouped[key]
+
+    def counting(self, columns: tuple[str, ...], where: str | None, values: Array) -> Array:
+        """The values of the rows that count."""
+        mask = self.mask(columns, where)
+        return values if mask is None else values[mask]
+
+    def sums(self, column: str, where: str | None) -> Float64Array:
+        """The sum of a column over each group's rows that count."""
+        key = (column, where)
+        if key not in self._sums:
+            inputs = (column,)
+            numbers = self.counting(inputs, where, self.numbers(column))
+            self._sums[key] = self.grouped(inputs, where).sums(numbers)
+        return self._sums[key]
+
     def select(self, columns: tuple[str, ...], where: str | None, *arrays: Array) -> tuple[Array, ...]:
         """The groups and `arrays`, restricted to the rows that count."""
-        mask = self.mask(columns, where)
-        return (self.groups, *arrays) if mask is None else tuple(array[mask] for array in (self.groups, *arrays))
+        groups = self.grouped(columns, where).numbers
+        return (groups, *(self.counting(columns, where, array) for array in arrays))

@@ -44,18 +44,16 @@ def is_fixed(kind: pa.DataType) -> bool:
 
 
 @lru_cache(maxsize=256)
+def is_text(kind: pa.DataType) -> bool:
+    """Strings and bytes."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(test(kind) for test in tests)
+
+
+@lru_cache(maxsize=256)
 def is_ranked(kind: pa.DataType) -> bool:
     """Types whose values are stored in a sorted dictionary and compared by rank."""
-    return any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-            pa.types.is_decimal,
-        )
-    )
+    return is_text(kind) or bool(pa.types.is_decimal(kind))
 
 
 def check_orderable(kind: pa.DataType, what: str) -> None:

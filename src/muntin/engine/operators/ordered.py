@@ -15,7 +15,7 @@ from math import gcd
 
 import numpy as np
 
-from muntin.arrays import BoolArray, Int64Array, expand, positions_in_runs, run_numbers, run_starts, search
+from muntin.arrays import BoolArray, Int64Array, Runs, expand, positions_in_runs, run_starts, search
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.engine.operators.operator import MOST_ANSWERS, Answers, Arrival, Closing, OperatorLeaves, TupleOperator
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
@@ -114,7 +114,7 @@ class OrderedOperator(TupleOperator):
             leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
             return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
-        rows = Rows(tuples.columns, tuples.time, run_numbers(first, len(tuples)), len(first))
+        rows = Rows(tuples.columns, tuples.time, Runs.of(first, len(tuples)), len(first))
         leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
         return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
 

@@ -26,11 +26,8 @@ class TimeSpan(Partial):
     def lift(self, rows: Rows) -> State:
         if rows.one_each:
             return (rows.times, rows.times)
-        first = np.full(rows.group_count, np.iinfo(np.int64).max)
-        last = np.full(rows.group_count, np.iinfo(np.int64).min)
-        np.minimum.at(first, rows.groups, rows.times)
-        np.maximum.at(last, rows.groups, rows.times)
-        return (first, last)
+        groups = rows.grouped((), None)
+        return (groups.least(rows.times), groups.greatest(rows.times))
 
     def combine(self, left: State, right: State) -> State:
         return (np.minimum(left[0], right[0]), np.maximum(left[1], right[1]))

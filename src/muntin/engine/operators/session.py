@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.arrays import BoolArray, Int64Array, Runs, run_numbers, run_starts, running_max
+from muntin.arrays import BoolArray, Int64Array, Runs, run_starts, running_max
 from muntin.engine.operators.operator import Answers, Arrival, Closing, OperatorLeaves, TupleOperator
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
 from muntin.panes.table import Layout, Leaves, PaneTable, arranged, merge
@@ -38,7 +38,7 @@ class SessionOperator(TupleOperator):
         if not self.leaf_set.per_tuple:
             is_start[1:] = (np.diff(tuples.key) > 0) | (np.diff(tuples.time) > self.gap)
         starts = np.flatnonzero(is_start)
-        rows = Rows(tuples.columns, tuples.time, run_numbers(starts, len(tuples)), len(starts))
+        rows = Rows(tuples.columns, tuples.time, Runs.of(starts, len(tuples)), len(starts))
         leaves = Leaves(tuples.key[starts], tuples.time[starts], self.leaf_set.lift(rows))
         if self.leaf_set.per_tuple:
             leaves = arranged(self.leaf_set, leaves)  # with the same tie-break that later tuples get

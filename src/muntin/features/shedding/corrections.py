@@ -19,7 +19,8 @@ import numpy as np
 
 from muntin.arrays import Float64Array, Runs, State
 from muntin.features.shedding.known import Known, numbers_of
-from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers, sums
+from muntin.partials.groups import sums
+from muntin.partials.partial import Count, Field, FloatSum, IntegerSum, Partial, as_numbers
 from muntin.partials.rows import Rows
 from muntin.statistics.bounded import half_width, stratum
 from muntin.statistics.estimators import Interval

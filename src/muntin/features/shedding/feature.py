@@ -14,7 +14,6 @@ from muntin.engine.batch import ShardBatch
 from muntin.engine.contents import ShardTuples
 from muntin.engine.estimates import ESTIMATE_METRICS
 from muntin.engine.features import Feature, KeptRows, RowFeature, ShardFeature, Task
-from muntin.engine.map_stage import Panes
 from muntin.engine.metrics import Metric
 from muntin.engine.plan import Plan
 from muntin.features.order import SHEDDING
@@ -27,6 +26,7 @@ from muntin.features.shedding.required import Required
 from muntin.features.shedding.shedder import Shedder
 from muntin.features.shedding.thinned import WindowShares
 from muntin.features.shedding.windows import ShedAnswers, ShedFunction, ShedLink
+from muntin.panes.pairs import Panes
 
 ROWS_TOGETHER = 1 << 20
 """Tuples whose groups are counted, and shed, together."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from muntin.arrays import Float64Array
 from muntin.partials import values
-from muntin.partials.partial import sums
+from muntin.partials.groups import sums
 from muntin.partials.rows import Rows
 
 

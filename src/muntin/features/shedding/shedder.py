@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from muntin.arrays import Array, Int64Array
 from muntin.engine.features import KeptRows
-from muntin.engine.map_stage import Panes
 from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.required import Required
 from muntin.features.shedding.strata import kept_by_concept, kept_share, kept_uniformly, random_numbers, shares
+from muntin.panes.pairs import Panes
 from muntin.partials.rows import Rows
 from muntin.partials.strata import Strata
 
