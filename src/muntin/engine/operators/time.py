@@ -183,7 +183,7 @@ class TimeReader:
         if runs.size <= len(leaves):  # a tree only pays for windows that share leaves
             return parts.by_field(parts.leaf_set.reduce(parts.state(leaves.state), runs))
         if (number, lazy) not in self._trees:
-            panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
+            panes = self._operator.grid.most_in(max(window.longest for window in self._operator.models))
             longest = len(leaves) if parts.leaf_set.per_tuple else panes
             self._trees[number, lazy] = FlatTree(parts.state(leaves.state), parts.leaf_set.combine, longest)
         return parts.by_field(self._trees[number, lazy].ranges(ranges.begin, ranges.end))
