@@ -34,9 +34,14 @@ class PaneGrid:
         """The start of the pane that contains each time."""
         return np.floor_divide(times - self.offset, self.length) * self.length + self.offset
 
-    def edges(self, least: int, greatest: int) -> Int64Array | None:
-        """The starts of all panes from that of the least to that of the greatest time; None if they are even."""
-        return None
+    @property
+    def is_uneven(self) -> bool:
+        """Whether panes have different lengths."""
+        return False
+
+    def starts_of(self, times: Int64Array) -> Int64Array:
+        """The starts of panes, in order, in which these times are; some more may be among them."""
+        return np.unique(self.starts(times))
 
     @property
     def shortest(self) -> int:
@@ -46,10 +51,6 @@ class PaneGrid:
     def most_in(self, length: int) -> int:
         """The most panes in a window of this length."""
         return length // self.length
-
-
-MOST_EDGES = 1 << 22
-"""More edges than this are not listed."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +69,25 @@ class UnevenGrid(PaneGrid):
             np.maximum(latest, window.end(window.first_containing(times) - 1), out=latest)
         return latest
 
-    def edges(self, least: int, greatest: int) -> Int64Array | None:
+    @property
+    def is_uneven(self) -> bool:
+        return True
+
+    def starts_of(self, times: Int64Array) -> Int64Array:
+        least, greatest = int(times.min()), int(times.max())
+        if self.length and (greatest - least) // self.length > max(len(times), 1024):
+            return super().starts_of(times)
         bounds = np.array([least, greatest])
-        (first,) = self.starts(bounds[:1])
-        edges = [np.array([first])]
+        edges = [self.starts(bounds)]
         if self.length:
-            begin = (first - self.offset) // self.length + 1
-            end = (greatest - self.offset) // self.length + 1
-            if end - begin > MOST_EDGES:
-                return None
-            edges.append(np.arange(begin, end) * self.length + self.offset)
+            first, last = ((bounds - self.offset) // self.length).tolist()
+            edges.append(np.arange(first, last + 1) * self.length + self.offset)
         for window in self.uneven:
-            begins, ends = window.last_containing(bounds), window.first_containing(bounds)
-            edges.append(window.start(np.arange(begins[0], begins[1] + 1)))
-            edges.append(window.end(np.arange(ends[0] - 1, ends[1])))
-        every = np.unique(np.concatenate(edges))
-        return every[(every >= first) & (every <= greatest)]
+            begun, ended = window.last_containing(bounds), window.first_containing(bounds) - 1
+            edges.append(window.start(np.arange(begun[0], begun[1] + 1)))
+            edges.append(window.end(np.arange(ended[0], ended[1] + 1)))
+        starts = np.unique(np.concatenate(edges))
+        return starts[starts >= edges[0][0]]
 
     @property
     def shortest(self) -> int:

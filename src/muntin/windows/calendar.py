@@ -156,8 +156,8 @@ def calendar(
     """
     if zone_column is not None:
         raise MuntinError(
-            f"zone_column={zone_column!r} is not supported: all rows of a query have one calendar. Give zone=, and write "
-            "one query per zone, with the rows of that zone."
+            f"zone_column={zone_column!r} is not supported: all rows of a query have one calendar. Give zone=, and "
+            "write one query per zone, with the rows of that zone."
         )
     size_unit, amount, in_weeks = _parsed(size, "size")
     slide_unit, step, slide_in_weeks = (size_unit, amount, in_weeks) if slide is None else _parsed(slide, "slide")
@@ -221,4 +221,3 @@ def _first_day_of_week(week_start: str) -> int:
         raise MuntinError(f"week_start must be a day of the week such as 'monday', got {week_start!r}. {hint}")
     weekday = _WEEKDAYS.index(week_start.lower())
     return (weekday - _THURSDAY) - 7 * (weekday > _THURSDAY)
-

@@ -78,9 +78,7 @@ class TimeWindow(PaneWindow):
 
 
 @overload
-def tumbling(
-    size: Duration, *, offset: Duration = ..., zone: None = None, name: str | None = None
-) -> TimeWindow: ...
+def tumbling(size: Duration, *, offset: Duration = ..., zone: None = None, name: str | None = None) -> TimeWindow: ...
 @overload
 def tumbling(size: Duration, *, offset: Duration = ..., zone: str, name: str | None = None) -> CalendarWindow: ...
 def tumbling(
