@@ -87,7 +87,7 @@ class UnevenGrid(PaneGrid):
             edges.append(window.start(np.arange(begun[0], begun[1] + 1)))
             edges.append(window.end(np.arange(ended[0], ended[1] + 1)))
         starts = np.unique(np.concatenate(edges))
-        return starts[starts >= edges[0][0]]
+        return np.asarray(starts[starts >= edges[0][0]])
 
     @property
     def shortest(self) -> int:
