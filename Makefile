@@ -47,6 +47,7 @@ compare: setup
 
 pictures: setup
 	@$(WITH_JAVA) $(VENV)/bin/python scripts/draw_windows.py
+	@$(VENV)/bin/python scripts/draw_calendar.py
 
 $(OLDEST)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(OLDEST) 'pyspark==4.1.*'

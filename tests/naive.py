@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
-from muntin.windows import CumulativeWindow, TimeWindow, Window
+from muntin.windows import CalendarWindow, CumulativeWindow, TimeWindow, Window
 
 Row: TypeAlias = Mapping[str, Any]
 Aggregation: TypeAlias = Callable[[Sequence[Row]], Any]
@@ -20,11 +23,17 @@ Place: TypeAlias = tuple[int, int, str, int, tuple[Any, ...]]
 Answers: TypeAlias = dict[Place, dict[str, Any]]
 
 PRIME = 10_007
+EPOCH = date(1970, 1, 1)
 
 
 def windows_holding(window: Window, time: int) -> list[int]:
     """The ids of the time windows that contain a time."""
-    if isinstance(window, CumulativeWindow):
+    if isinstance(window, CalendarWindow):
+        date = datetime.fromtimestamp(time // 10**6, timezone.utc).date()
+        days, months = (date - EPOCH).days - window.first, (date.year - 1970) * 12 + date.month
+        nearest = (days if window.unit == "day" else months) // window.slide
+        candidates = range(nearest - window.size // window.slide - 4, nearest + 5)
+    elif isinstance(window, CumulativeWindow):
         steps = window.size // window.step
         nearest = (time - window.offset) // window.size * steps
         candidates = range(nearest - steps, nearest + 2 * steps)
@@ -35,7 +44,30 @@ def windows_holding(window: Window, time: int) -> list[int]:
     return [i for i in candidates if start_of(window, i) <= time < end_of(window, i)]
 
 
+@cache
+def midnight(zone: str, day: date) -> int:
+    """The first instant at which a clock of the zone shows this day or a later one."""
+    clock = ZoneInfo(zone)
+    begin = datetime(day.year, day.month, day.day, tzinfo=timezone.utc) - timedelta(hours=16)
+    begin -= timedelta(days=begin.astimezone(clock).date() >= day)
+    for step in (60, 1):
+        while begin.astimezone(clock).date() < day:
+            begin += timedelta(seconds=step)
+        begin -= timedelta(seconds=step)
+    return ((begin - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(seconds=1) + 1) * 10**6
+
+
+def day_of(window: CalendarWindow, window_id: int, later: int) -> int:
+    """The first instant of a window's first day, or of the day that is `later` days or months after it."""
+    amount = window_id * window.slide + later
+    if window.unit == "day":
+        return midnight(window.zone, EPOCH + timedelta(days=window.first + amount))
+    return midnight(window.zone, date(1970 + amount // 12, amount % 12 + 1, 1))
+
+
 def start_of(window: Window, window_id: int) -> int:
+    if isinstance(window, CalendarWindow):
+        return day_of(window, window_id, 0)
     if isinstance(window, CumulativeWindow):
         return window.offset + window_id // (window.size // window.step) * window.size
     assert isinstance(window, TimeWindow)
@@ -43,6 +75,8 @@ def start_of(window: Window, window_id: int) -> int:
 
 
 def end_of(window: Window, window_id: int) -> int:
+    if isinstance(window, CalendarWindow):
+        return day_of(window, window_id, window.size)
     if isinstance(window, CumulativeWindow):
         return window.offset + (window_id + 1) * window.step
     assert isinstance(window, TimeWindow)

@@ -29,6 +29,7 @@ EXPECTED = {
     "shed": "2,513 groups of all windows have a median: 2,513 with concept-driven shedding, ",
     "top_routes": "|13:30|   2|28-04|    1| 54.0|\n|13:30|   3|23-00|    3|53.33|",
     "windows_over_windows": "|",
+    "window_calendar": "|30 Mar 00:00|24   |12.0|\n|31 Mar 00:00|23   |11.5|",
     "window_count": "| ACME|        0|   true|     3|11.0|\n| ACME|        0|  false|     4|12.0|",
     "window_cumulative": "|79379    |02 00:00|5    |48.0 |\n|79381    |02 12:00|1    |6.0  |",
     "window_delta": "|car 7|        2|   3|   5.5|   1040| 1090|",

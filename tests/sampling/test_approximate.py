@@ -284,7 +284,7 @@ def test_medians_are_within_the_error_as_often_as_promised(data: str, arrival: s
 def test_means_are_within_the_error_as_often_as_promised(data: str) -> None:
     """The budget is on the verge: some windows are accelerated and others not, and that must not make it worse."""
     error, confidence = 0.1, 0.95
-    budget = {"normal": 38, "lognormal": 268, "pareto": 125, "bimodal": 190, "constant": 5}[data]
+    budget = {"normal": 88, "lognormal": 500, "pareto": 380, "bimodal": 325, "constant": 5}[data]
     allowed = policy(budget, error, confidence, incremental=False, seed=4)
     rng = np.random.default_rng(29)
     found = windows_of(rng, DATA[data], allowed, ["mean_x"], count=2_000, per_window=600)
@@ -383,7 +383,8 @@ def test_a_budget_is_found_for_what_is_asked() -> None:
         found = windows_of(rng, DATA[data], allowed, ["median_x", "mean_x"], count=60, per_window=5_000)
         qualities = found.answers.column("quality").to_pylist()
         assert sum(each["mode"] == "approximate" for each in qualities) >= 57
-        assert max(each["sampled"] for each in qualities if each["mode"] == "approximate") < 1_500
+        most = {"normal": 500, "lognormal": 4_000}[data]  # the bound of a skewed mean needs many
+        assert max(each["sampled"] for each in qualities if each["mode"] == "approximate") < most
 
 
 def test_known_groups_share_the_budget_alike() -> None:

@@ -49,7 +49,7 @@ MISTAKES: dict[str, tuple[Build, str]] = {
     "negative size": (lambda t: W.sliding("-5 seconds", "1 second"), "size must be longer.*'-5 seconds'"),
     "zero slide": (lambda t: W.sliding("5 seconds", "0 seconds"), "slide must be longer than zero"),
     "a month": (lambda t: W.tumbling("1 month"), "size is '1 month'.*'30 days'"),
-    "a number as a size": (lambda t: W.tumbling(5), "size must be a duration.*got 5"),  # type: ignore[arg-type]
+    "a number as a size": (lambda t: W.tumbling(5), "size must be a duration.*got 5"),  # type: ignore[call-overload]
     "nonsense": (lambda t: W.tumbling("5 parsecs"), "size is '5 parsecs'"),
     "zero gap": (lambda t: W.session("0 seconds"), "gap must be longer than zero"),
     "zero step": (lambda t: W.cumulative("5 seconds", "0 seconds"), "step must be longer than zero"),

@@ -82,7 +82,7 @@ QUERIES: dict[str, tuple[Callable[[], Plan], str]] = {
     ),
     "approximate, not incremental": (
         lambda: make_plan([ODD], names=["mean_x"], approximation=approximate(incremental=False)),
-        "d07cee50ff2390ba",
+        "c49fdccf09c32113",
     ),
     "shed by concept": (
         lambda: make_plan([ODD], names=["count", "sum_n", "var_pop"], shedding=shed("concept")),

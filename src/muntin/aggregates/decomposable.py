@@ -63,6 +63,9 @@ def _lower_count(states: Sequence[State], dictionaries: Dictionaries) -> pa.Arra
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumAggregate(OfColumn):
+    kind: pa.DataType | None = None
+    """The type of the column, once it is bound."""
+
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
         return "sum", {"column": self.column}
@@ -75,7 +78,8 @@ class SumAggregate(OfColumn):
         elif pa.types.is_decimal(kind):
             result = decimals.sum_type(kind)
             lower = partial(decimals.lower_sum, self.column, result)
-        return Bound((total, Count(where, self.column)), result, lower, aggregate=self.as_bound, where=where)
+        aggregate = replace(self, where=None, kind=kind)
+        return Bound((total, Count(where, self.column)), result, lower, aggregate=aggregate, where=where)
 
 
 def mean_of_moments(column: str, where: str | None) -> Bound:
@@ -130,6 +134,9 @@ def _lower_float_sum(states: Sequence[State], dictionaries: Dictionaries) -> pa.
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanAggregate(OfColumn):
+    kind: pa.DataType | None = None
+    """The type of the column, once it is bound."""
+
     @property
     def written(self) -> tuple[str, Mapping[str, object]]:
         return "mean", {"column": self.column}
@@ -140,7 +147,8 @@ class MeanAggregate(OfColumn):
         if pa.types.is_decimal(kind):
             result = decimals.mean_type(kind)
             lower = partial(decimals.lower_mean, self.column, result, result.scale - kind.scale)
-        return Bound((total, Count(where, self.column)), result, lower, aggregate=self.as_bound, where=where)
+        aggregate = replace(self, where=None, kind=kind)
+        return Bound((total, Count(where, self.column)), result, lower, aggregate=aggregate, where=where)
 
 
 def _lower_mean(states: Sequence[State], dictionaries: Dictionaries) -> pa.Array:

@@ -18,7 +18,7 @@ from muntin.arrays import BoolArray, Float64Array, Int64Array
 from muntin.bench.data_sets import TIME
 from muntin.engine.emitted import Results
 from muntin.engine.features import KeptAtSource, Option, Task
-from muntin.engine.map_stage import PaneStage
+from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.plan import Plan
 from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import TableStore
@@ -132,8 +132,7 @@ def measure(setting: Setting, windows: int, seed: int) -> list[Covered]:
     for begin in range(0, windows, together):
         data = _Data.of(setting, min(together, windows - begin), random)
         truth = data.truth().add_prefix("exact ")
-        for confidence in CONFIDENCES:
-            answers = data.answers(confidence, seed + begin)
+        for confidence, answers in data.answers(seed + begin):
             estimated[confidence].append(answers[answers["estimated"]].join(truth))
     return [
         _covered(setting, name, confidence, pd.concat(frames))
@@ -189,15 +188,22 @@ class _Data:
         truth["p90"] = grouped.quantile(0.9)
         return truth.rename(columns={"var": "variance", "std": "deviation"})
 
-    def answers(self, confidence: float, seed: int) -> pd.DataFrame:
-        plan = self._plan(confidence, seed)
+    def answers(self, seed: int) -> Iterator[tuple[float, pd.DataFrame]]:
+        """The answers at every confidence. What is kept does not depend on it, so the pane stage runs once."""
+        sent: list[PackedPanes] = []
+        for confidence in CONFIDENCES:
+            plan = self._plan(confidence, seed)
+            sent = sent or [each for each in PaneStage(plan).run(self._kept(seed)) if each.shard == 0]
+            emitted = Shard(plan, TableStore(plan), 0).run(sent, EVERYTHING)
+            frames = [_frame(each.rows, self.setting) for each in emitted if isinstance(each, Results)]
+            yield confidence, pd.concat(frames).set_index(["window", "key"])
+
+    def _kept(self, seed: int) -> Iterator[pa.RecordBatch]:
+        """The rows that reach the pane stage."""
         batches = self._batches()
         if self.setting.way == "source":
-            batches = drawn(batches, KeptAtSource(1 - self.setting.rate, seed), Task())
-        sent = [each for each in PaneStage(plan).run(batches) if each.shard == 0]
-        emitted = Shard(plan, TableStore(plan), 0).run(sent, EVERYTHING)
-        frames = [_frame(each.rows, self.setting) for each in emitted if isinstance(each, Results)]
-        return pd.concat(frames).set_index(["window", "key"])
+            return drawn(batches, KeptAtSource(1 - self.setting.rate, seed), Task())
+        return batches
 
     def _plan(self, confidence: float, seed: int) -> Plan:
         setting = self.setting

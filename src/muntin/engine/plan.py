@@ -329,7 +329,7 @@ class Plan:
         if self.over_time is None or any(isinstance(window, DeltaWindow) for window in self.windows):
             return None
         longest = max(window.longest for window in self.over_time.models)
-        return self.grid.length * max(1, longest // (self.grid.length * MOST_CHUNKS))
+        return self.grid.shortest * max(1, longest // (self.grid.shortest * MOST_CHUNKS))
 
     def complete_until(self, watermarks: Watermarks) -> int:
         """The event time up to which tuples are in chunks."""

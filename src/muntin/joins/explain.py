@@ -25,7 +25,7 @@ def explanation(join: Join, prepared: Prepared) -> str:
     assert operator is not None, "joins have time windows"
     kind = "streams" if query.source.streaming else "tables"
     slowest = max((side.delay or 0) for side in join.sides)
-    panes = join.window.longest // operator.grid.length
+    panes = operator.grid.most_in(join.window.longest)
     lines = [
         f"Muntin: join of two {kind} on {', '.join(map(repr, query.by))}, within {join.window.title}; time is "
         f"{shown(join.left.time.read)!r} on the left and {shown(join.right.time.read)!r} on the right",

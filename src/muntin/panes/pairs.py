@@ -22,6 +22,12 @@ class Panes:
     def __init__(self, grid: PaneGrid, times: Int64Array, codes: Int64Array, key_count: int) -> None:
         """`codes` are the keys of the tuples, in `range(key_count)`. They are not read if there is only one key."""
         self._grid = grid
+        self._uneven: Int64Array | None = None
+        """The starts of uneven panes."""
+        if grid.is_uneven:
+            self._uneven = grid.starts_of(times)
+            self.pairs = self._pairs(times, codes, key_count, len(self._uneven))
+            return
         least, greatest = int(times.min()), int(times.max())
         self._first, last = ((edge - grid.offset) // grid.length for edge in (least, greatest))
         self.pairs = self._pairs(times, codes, key_count, last - self._first + 1)
@@ -36,6 +42,8 @@ class Panes:
 
     def _index(self, times: Int64Array) -> Int64Array:
         """The pane of each tuple, counted from the first one of the batch."""
+        if self._uneven is not None:
+            return np.searchsorted(self._uneven, times, side="right") - 1
         # Distances from the first pane are never negative and below 2**64, even between the least and greatest times.
         distance = times.view(np.uint64) - np.uint64((self._first * self._grid.length + self._grid.offset) % (1 << 64))
         distance //= np.uint64(self._grid.length)
@@ -47,8 +55,7 @@ class Panes:
             index = self._index(times)
             starts = run_starts(index)
             return Pairs(Runs.of(starts, len(times)), len(starts), pane_count, index[starts])
-        second = (self._first + 1) * self._grid.length + self._grid.offset
-        edges = np.arange(second, second + (pane_count - 1) * self._grid.length, self._grid.length)
+        edges = self._starts(np.arange(1, pane_count))
         starts = np.concatenate([[0], np.searchsorted(times, edges)])
         occurs = np.flatnonzero(np.diff(starts, append=len(times)))
         return Pairs(Runs.of(starts[occurs], len(times)), len(occurs), pane_count, occurs)
@@ -56,7 +63,12 @@ class Panes:
     def key_and_start(self, groups: Int64Array | None = None) -> tuple[Int64Array, Int64Array]:
         """The key of some pairs, or of all, and the start of the pane."""
         key, pane = self.pairs.key_and_pane(groups)
-        return key, (pane + self._first) * self._grid.length + self._grid.offset
+        return key, self._starts(pane)
+
+    def _starts(self, panes: Int64Array) -> Int64Array:
+        if self._uneven is not None:
+            return self._uneven[panes]
+        return (panes + self._first) * self._grid.length + self._grid.offset
 
     @property
     def of_groups(self) -> Int64Array:

@@ -124,13 +124,13 @@ def _over_time(operator: TimeOperator, query: Query) -> list[str]:
 
 def over_time(operator: TimeOperator, delay: int) -> list[str]:
     """The length of the panes, and how many of them a key keeps."""
-    length = operator.grid.length
+    length = operator.grid.shortest
     widest = max(window.longest for window in operator.models)
     kept, leaf = kept_panes(operator, delay), leaf_bytes(operator)
     lines = [
         f"Panes of {describe(length)}, shared by all windows over time: a key with data in every pane keeps {kept:,} "
         f"panes of {leaf} bytes, about {describe_size(kept * leaf)}; keys with less data keep less. "
-        f"{max(1, (widest // length - 1).bit_length())} levels of the tree answer every window."
+        f"{max(1, (operator.grid.most_in(widest) - 1).bit_length())} levels of the tree answer every window."
     ]
     if any(leaf_set.per_tuple for leaf_set in operator.leaf_sets):
         lines.append(
@@ -177,7 +177,7 @@ _DESCRIBED: dict[type[WindowOperator], Callable[[Any, Query], list[str]]] = {
 def _share(window: Window, operator: WindowOperator) -> str:
     """How many panes a window is answered from, if that is fixed."""
     if isinstance(window, PaneWindow) and isinstance(operator, TimeOperator):
-        panes = window.longest // operator.grid.length
+        panes = operator.grid.most_in(window.longest)
     elif isinstance(window, CountWindow) and isinstance(operator, OrderedOperator):
         panes = window.size // operator.pane
     else:

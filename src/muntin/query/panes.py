@@ -15,6 +15,8 @@ def native_panes(query: Query, plan: Plan) -> NativePanes | str:
         return "the files are read where panes are made"
     if query.max_ahead is not None:
         return "max_ahead= looks at every row"
+    if plan.over_time is not None and plan.grid.is_uneven:
+        return "windows of a calendar have panes of uneven lengths"
     if query.option("parallel") is not None:
         return ".parallel() spreads windows where panes are made"
     return NativePanes.of(plan)

@@ -13,7 +13,7 @@ from muntin.durations import describe
 from muntin.engine.operators.operator import WindowOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.sizes import describe_size
-from muntin.windows import CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
+from muntin.windows import CalendarWindow, CumulativeWindow, PaneWindow, SlideByTime, TimeWindow, Window
 
 RESULTS_PER_ROW = 100_000
 """A warning appears if a row that is alone in its key leads to more results. A day by the second gives 86,400."""
@@ -75,6 +75,8 @@ def _slide(window: Window) -> int | None:
         return window.slide
     if isinstance(window, CumulativeWindow):
         return window.step
+    if isinstance(window, CalendarWindow):
+        return window.shortest_step
     return window.every if isinstance(window, SlideByTime) else None
 
 
@@ -96,7 +98,7 @@ def _counted(results: int) -> str:
 
 def kept_panes(operator: TimeOperator, delay: int) -> int:
     """The number of panes of a key with rows in all of them."""
-    return (max(window.longest for window in operator.models) + delay) // operator.grid.length + 1
+    return operator.grid.most_in(max(window.longest for window in operator.models) + delay) + 1
 
 
 def leaf_bytes(operator: WindowOperator) -> int:
@@ -109,7 +111,7 @@ def _width(dtype: str) -> int:
 
 def state_warnings(operator: TimeOperator, delay: int, *, keyed: bool, keeps_rows: bool) -> list[str]:
     """Warnings about the state in the panes of a key, and about short panes."""
-    panes, length = kept_panes(operator, delay), operator.grid.length
+    panes, length = kept_panes(operator, delay), operator.grid.shortest
     size = panes * leaf_bytes(operator)
     warnings = []
     if size > (STATE_PER_KEY if keyed else STATE_OF_ONE_GROUP):

@@ -5,6 +5,7 @@
 | `tumbling(size)` | of `size`, back to back | free |
 | `sliding(size, slide)` | of `size`, one every `slide` | free |
 | `cumulative(size, step)` | from the start of each `size`, growing by `step` | free |
+| `calendar(size, slide, zone)` | of days, weeks or months in the local time of a zone | free |
 | `session(gap)` | bursts of tuples, each until `gap` passes without one | free |
 | `count(size, slide)` | the last `size` tuples, every `slide` tuples | free |
 | `slide_by_tuple(size, every)` | the last `size` of time, every `every` tuples | aware |
@@ -12,6 +13,7 @@
 | `delta(column, size, slide)` | the last `size` of a growing column, every `slide` of it | aware |
 """
 
+from muntin.windows.calendar import CalendarWindow, calendar
 from muntin.windows.count import CountWindow, count
 from muntin.windows.cumulative import CumulativeWindow, cumulative
 from muntin.windows.delta import DeltaWindow, delta
@@ -21,6 +23,7 @@ from muntin.windows.slide_by import SlideByTime, SlideByTuple, slide_by_time, sl
 from muntin.windows.time import TimeWindow, sliding, tumbling
 
 __all__ = [
+    "CalendarWindow",
     "CountWindow",
     "CumulativeWindow",
     "DeltaWindow",
@@ -31,6 +34,7 @@ __all__ = [
     "TimeWindow",
     "TupleWindow",
     "Window",
+    "calendar",
     "count",
     "cumulative",
     "delta",

@@ -16,7 +16,7 @@ from muntin.written import call
 ForwardContext = Literal["free", "aware"]
 Ids = TypeVar("Ids", int, Int64Array)
 Parameters: TypeAlias = dict[str, str | int | float]
-_NAMED = ("offset", "max_wait")
+_NAMED = ("offset", "max_wait", "zone", "week_start")
 """The arguments that `repr` writes with their names."""
 NEVER = np.iinfo(np.int64).min
 """The end of the last window of a tuple that is in no window."""
@@ -85,6 +85,11 @@ class PaneWindow(Window):
     @abstractmethod
     def copies(self) -> int:
         """The most windows that a tuple can be in: the number of copies that Spark's `window()` makes of each row."""
+
+    @property
+    def shortest_step(self) -> int | None:
+        """For windows of uneven lengths, how far apart two starts or two ends are at least; None for even ones."""
+        return None
 
     @property
     def has_gaps(self) -> bool:

@@ -12,12 +12,13 @@ All times are integer microseconds and all divisions round down, so times before
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, microseconds, positive_microseconds
+from muntin.windows.calendar import CalendarWindow, in_zone
 from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, check_name
 
 
@@ -76,14 +77,41 @@ class TimeWindow(PaneWindow):
         return (time - self.offset - self.size) // self.slide
 
 
-def tumbling(size: Duration, *, offset: Duration = "0 seconds", name: str | None = None) -> TimeWindow:
-    """Windows of `size`, back to back: every tuple is in exactly one."""
-    return _time_window(size, size, offset, name)
+@overload
+def tumbling(size: Duration, *, offset: Duration = ..., zone: None = None, name: str | None = None) -> TimeWindow: ...
+@overload
+def tumbling(size: Duration, *, offset: Duration = ..., zone: str, name: str | None = None) -> CalendarWindow: ...
+def tumbling(
+    size: Duration, *, offset: Duration = "0 seconds", zone: str | None = None, name: str | None = None
+) -> TimeWindow | CalendarWindow:
+    """Windows of `size`, back to back: every tuple is in exactly one.
+
+    With a `zone`, windows of whole days begin at midnight there, as those of `calendar`.
+    """
+    return _time_window(size, size, offset, name) if zone is None else in_zone(size, size, zone, name, offset)
 
 
-def sliding(size: Duration, slide: Duration, *, offset: Duration = "0 seconds", name: str | None = None) -> TimeWindow:
-    """Windows of `size`, one every `slide`. If the slide is larger than the size, tuples in between are left out."""
-    return _time_window(size, slide, offset, name)
+@overload
+def sliding(
+    size: Duration, slide: Duration, *, offset: Duration = ..., zone: None = None, name: str | None = None
+) -> TimeWindow: ...
+@overload
+def sliding(
+    size: Duration, slide: Duration, *, offset: Duration = ..., zone: str, name: str | None = None
+) -> CalendarWindow: ...
+def sliding(
+    size: Duration,
+    slide: Duration,
+    *,
+    offset: Duration = "0 seconds",
+    zone: str | None = None,
+    name: str | None = None,
+) -> TimeWindow | CalendarWindow:
+    """Windows of `size`, one every `slide`. If the slide is larger than the size, tuples in between are left out.
+
+    With a `zone`, windows of whole days begin at midnight there, as those of `calendar`.
+    """
+    return _time_window(size, slide, offset, name) if zone is None else in_zone(size, slide, zone, name, offset)
 
 
 def _time_window(size: Duration, slide: Duration, offset: Duration, name: str | None) -> TimeWindow:

@@ -250,7 +250,7 @@ class TimeReader:
         if of_all and (number, lazy) in self._trees:
             return self._trees[number, lazy]
         leaf_set = self._operator.requested[lazy].parts[number].leaf_set
-        panes = max(window.longest for window in self._operator.models) // self._operator.grid.length
+        panes = self._operator.grid.most_in(max(window.longest for window in self._operator.models))
         tree = FlatTree(state, leaf_set.combine, len(state[0]) if leaf_set.per_tuple else panes)
         if of_all:
             self._trees[number, lazy] = tree

@@ -46,6 +46,8 @@ class Epochs:
                 return cls(windows[0].slide, windows[0].offset)
             if len(windows) == 1 and isinstance(windows[0], CumulativeWindow):
                 return cls(windows[0].size, windows[0].offset)
+            if operator.grid.is_uneven:  # no epoch has whole panes only
+                return cls(0)
             # Whole panes, because tuples are dropped pane by pane.
             pane = operator.grid.length
             longest = max(window.longest for window in windows)

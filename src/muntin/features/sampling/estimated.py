@@ -26,11 +26,12 @@ from muntin.holistic.function import HolisticFunction, lists
 from muntin.holistic.quantiles import Quantiles
 from muntin.partials.custom import as_numpy
 from muntin.statistics import estimators
+from muntin.statistics.bounded import draws_for_a_mean, half_width, stratum
 from muntin.statistics.estimators import Interval
 from muntin.statistics.frequencies import missed_share, places
 from muntin.statistics.guarantees import distinct, quantile_interval, rank_error, tuples_needed
 from muntin.statistics.quantiles import intervals
-from muntin.statistics.running import COUNT, MEAN, VARIANCE
+from muntin.statistics.running import COUNT, HIGH, LOW, MEAN, VARIANCE
 from muntin.statistics.shares import list_error, mode_error, tuples_enough
 
 Statistics: TypeAlias = Mapping[str, Float64Array]
@@ -292,10 +293,11 @@ def _whole_numbers(numbers: Float64Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class MeanEstimator(Estimator):
-    """Mean and sum. The error comes from the mean and the variance of the whole window, which its panes have.
+    """Mean and sum. The bounds follow from the variance and the range of the whole window, which its panes have.
 
-    The sample's own variance would bias the choice: a sample whose mean is too large at random would seem to have the
-    smaller relative error, so its window would be answered from it more often.
+    They hold for every distribution: see `statistics.bounded`. The sample's own variance would bias the choice, too: a
+    sample whose mean is too large at random would seem to have the smaller relative error, so its window would be
+    answered from it more often.
     """
 
     column: str
@@ -316,25 +318,38 @@ class MeanEstimator(Estimator):
             if len(sampled):
                 summed[sampled] = np.add.reduceat(selected.numbers, selected.begin[sampled])
             mean = summed / np.where(n > 0, n, np.nan)
-            scatter = statistics[VARIANCE] * size / np.maximum(size - 1, 1)
-        estimator = estimators.total if self.total else estimators.mean
-        interval = estimator(mean, scatter, n, size, windows.confidence)
+            numbers = stratum(
+                statistics[COUNT],
+                n.astype(np.float64),
+                statistics[LOW],
+                statistics[HIGH],
+                statistics[MEAN],
+                statistics[VARIANCE] * size,
+            )
+            half = np.where(n >= size, 0.0, half_width(*numbers, windows.confidence))
+            half = half if self.total else half / np.maximum(size, 1)
+            interval = Interval.around(mean * size if self.total else mean, half)
         with np.errstate(invalid="ignore", divide="ignore"):
             truth = statistics[MEAN] * (size if self.total else 1)
-            half = interval.high - interval.value
             error = np.where(half == 0, 0.0, half / np.abs(truth))
         error = np.where((n > 0) & ~np.isnan(error), error, np.inf)
         return _estimate(interval, error, size == 0, self.total and self.integer)
 
     def explained(self, policy: Approximation) -> str:
-        return "the error is relative, and depends on the variance of the window"
+        return "the error is relative, and depends on the variance and the range of the window"
 
     def needed(self, policy: Approximation, size: Float64Array, statistics: Statistics) -> Int64Array:
-        deviate = estimators.deviate(np.array([30]), policy.confidence)[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = (deviate / policy.error) ** 2 * statistics[VARIANCE] / statistics[MEAN] ** 2
-            share = np.maximum(statistics[COUNT], 1) / np.maximum(size, 1)
-            return finite(1.2 * first / (1 + first / np.maximum(statistics[COUNT], 1)) / share, size)
+        count, mean = np.maximum(statistics[COUNT], 1), statistics[MEAN]
+        draws = draws_for_a_mean(
+            count,
+            statistics[LOW],
+            statistics[HIGH],
+            mean,
+            statistics[VARIANCE] * count,
+            policy.error,
+            1 - policy.confidence,
+        )
+        return finite(np.minimum(1.2 * draws, count) / (count / np.maximum(size, 1)), size)
 
 
 @dataclass(frozen=True)

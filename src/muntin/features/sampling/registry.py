@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+import pyarrow as pa
+
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.custom import CustomAggregate
 from muntin.aggregates.decomposable import (
@@ -53,22 +55,22 @@ def _(aggregate: CountAggregate, bound: Bound) -> Estimator | None:
 
 @estimator_of.register
 def _(aggregate: SumAggregate, bound: Bound) -> Estimator:
-    moments = _moments(aggregate.column, bound.where)
-    return MeanEstimator(moments, aggregate.column, bound.where, total=True, integer=is_integer(bound.result))
+    column, where = aggregate.column, bound.where
+    statistics = _spread(column, aggregate.kind, where)
+    return MeanEstimator(statistics, column, where, total=True, integer=is_integer(bound.result))
 
 
 @estimator_of.register
 def _(aggregate: MeanAggregate, bound: Bound) -> Estimator:
-    moments = _moments(aggregate.column, bound.where)
-    return MeanEstimator(moments, aggregate.column, bound.where, total=False, integer=False)
+    column, where = aggregate.column, bound.where
+    return MeanEstimator(_spread(column, aggregate.kind, where), column, where, total=False, integer=False)
 
 
 @estimator_of.register
 def _(aggregate: VarianceAggregate, bound: Bound) -> Estimator:
-    column, where, kind = aggregate.column, bound.where, aggregate.kind
-    assert kind is not None, "the aggregate is bound"
-    extremes = ((LOW, extreme_of(column, kind, where)), (HIGH, extreme_of(column, kind, where, greatest=True)))
-    return SpreadEstimator((*_moments(column, where), *extremes), column, where, aggregate.sample, aggregate.root)
+    column, where = aggregate.column, bound.where
+    statistics = _spread(column, aggregate.kind, where)
+    return SpreadEstimator(statistics, column, where, aggregate.sample, aggregate.root)
 
 
 @estimator_of.register
@@ -104,12 +106,15 @@ def _(aggregate: CustomAggregate, bound: Bound) -> Estimator | None:
     return CustomEstimator(statistics, columns, bound.where, aggregate.estimate, aggregate.returns)
 
 
-def _moments(column: str, where: str | None) -> tuple[tuple[str, Bound], ...]:
-    """The running statistics of a column: count, mean and variance of its values."""
+def _spread(column: str, kind: pa.DataType | None, where: str | None) -> tuple[tuple[str, Bound], ...]:
+    """The running statistics of a column: count, mean, variance and range of its values."""
+    assert kind is not None, "the aggregate is bound"
     return (
         (COUNT, counted(column, where)),
         (MEAN, mean_of_moments(column, where)),
         (VARIANCE, variance_of_moments(column, where)),
+        (LOW, extreme_of(column, kind, where)),
+        (HIGH, extreme_of(column, kind, where, greatest=True)),
     )
 
 

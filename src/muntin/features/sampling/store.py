@@ -275,7 +275,7 @@ class SampleStore:
 
     def _panes(self, operator: WindowOperator, samples: Samples) -> Int64Array:
         if isinstance(operator, TimeOperator):
-            return np.floor_divide(samples.position - operator.grid.offset, operator.grid.length)
+            return operator.grid.starts(samples.position)
         if isinstance(operator, SessionOperator):
             return self._sessions(operator, self._table, samples.key, samples.position)[0]
         assert isinstance(operator, OrderedOperator)

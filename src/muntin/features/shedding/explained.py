@@ -40,7 +40,7 @@ def explained(policy: Shedding, plan: Plan) -> str:
         )
     elif plan.keys:
         assert plan.over_time is not None, "only windows over time shed"
-        panes = max(window.longest for window in plan.over_time.models) // plan.grid.length
+        panes = plan.grid.most_in(max(window.longest for window in plan.over_time.models))
         what = (
             "the groups of every pane are counted, and each keeps its share, small groups more than that, and no fewer "
             f"than {policy.least} tuples if it has them: with {panes:,} pane{'s' * (panes != 1)} per window, a group "

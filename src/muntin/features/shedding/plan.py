@@ -119,8 +119,8 @@ def required(draft: Draft, policy: Shedding) -> Required | None:
                 f"shed(error=...) cannot tell how many rows {name} needs: there are rules for sums, means and "
                 "quantiles. Give a rate instead, or compute it in another query."
             )
-    panes = max(window.longest for window in draft.windows if isinstance(window, PaneWindow))
-    panes //= PaneGrid.of([window for window in draft.windows if isinstance(window, PaneWindow)]).length
+    windows = [window for window in draft.windows if isinstance(window, PaneWindow)]
+    panes = PaneGrid.of(windows).most_in(max(window.longest for window in windows))
     return Required(policy.error, policy.confidence, tuple(totals), tuple(ranked), ranks, panes)
 
 
