@@ -50,7 +50,7 @@ class TestCsv:
     def test_quotes_and_breaks(self, tmp_path: Path) -> None:
         (tmp_path / "0.csv").write_text('a,b\n1,"two\nlines"\n2,"say ""so"", twice"\n3,\n4,""\n\n')
         expected = [
-            {"a": 1, "b": "two\nlines"}, {"a": 2, "b": 'say "so", twice'}, {"a": 3, "b": None}, {"a": 4, "b": ""}
+            {"a": 1, "b": "two\nlines"}, {"a": 2, "b": 'say "so", twice'}, {"a": 3, "b": None}, {"a": 4, "b": None}
         ]  # fmt: skip
         assert rows(files(tmp_path, "csv", self.SCHEMA)) == expected
         assert rows(files(tmp_path, "csv", self.SCHEMA), cuts=[3, 9, 15, 30]) == expected

@@ -18,7 +18,7 @@ from muntin.files.file_set import File, FileSet, Piece
 from muntin.files.listing import list_files
 from muntin.files.logical import logical
 from muntin.files.parquet import Parquet
-from muntin.files.reading import Wanted, matched, read
+from muntin.files.reading import Wanted, file_schema, matched, read
 
 LOCAL = fs.LocalFileSystem()
 
@@ -108,7 +108,22 @@ def test_types_of_files(tmp_path: Path, column: pa.Array, kind: pa.DataType, exp
 def test_old_timestamps(tmp_path: Path) -> None:
     times = pa.array([-1_000_001, 0, 10**15], pa.timestamp("us"))
     pq.write_table(pa.table({"t": times}), tmp_path / "0.parquet", use_deprecated_int96_timestamps=True)
-    assert rows(files(tmp_path, pa.schema([("t", pa.timestamp("us"))])), "t").column("t").combine_chunks() == times
+    for kind in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+        assert rows(files(tmp_path, pa.schema([("t", kind)])), "t").column("t").combine_chunks() == times.cast(kind)
+
+
+def test_old_timestamps_are_points_in_time(tmp_path: Path) -> None:
+    """Spark writes and reads them so; others are with or without a zone, as the file says."""
+    times = pa.array([0], pa.timestamp("us"))
+    columns = {"t": times, "s": pa.StructArray.from_arrays([times, pa.array([1])], ["t", "n"])}
+    pq.write_table(pa.table(columns), tmp_path / "0.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(pa.table(columns), tmp_path / "1.parquet")
+    utc, local = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+    of = files(tmp_path, pa.schema([]))
+    for file, kind in zip(list_files(LOCAL, of.paths), (utc, local), strict=True):
+        assert file_schema(of, file) == pa.schema([("t", kind), ("s", pa.struct([("t", kind), ("n", pa.int64())]))])
+    found = rows(files(tmp_path / "0.parquet", pa.schema([("s", pa.struct([("t", utc), ("n", pa.int64())]))])), "s")
+    assert found.column("s").combine_chunks().field(0) == times.cast(utc)
 
 
 @pytest.mark.parametrize(

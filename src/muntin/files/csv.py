@@ -96,7 +96,7 @@ class CsvFile:
                 true_values=["true", "True", "TRUE"],
                 false_values=["false", "False", "FALSE"],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=True,
             ),
         )  # fmt: skip
 

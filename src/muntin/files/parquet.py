@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,9 +32,13 @@ class ParquetFile:
     def __init__(self, file: pq.ParquetFile) -> None:
         self._file = file
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        return self._file.schema_arrow
+        """The columns. Times of 96 bits are points in time, as Spark writes them, and Arrow has them without a zone."""
+        leaves = map(self._file.schema.column, range(len(self._file.schema)))
+        old = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+        fields = self._file.schema_arrow
+        return pa.schema([(field.name, _in_utc(field.type) if field.name in old else field.type) for field in fields])
 
     def names(self, wanted: Sequence[str]) -> Sequence[str]:
         names: list[str] = self.schema.names
@@ -67,6 +72,16 @@ class ParquetFile:
 
     def row_places(self, size: int) -> RowPlaces:
         return [(place, rows) for _, place, rows in _middles(self._file.metadata, size)]
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), _in_utc(kind.item_type))
+    return pa.list_(_in_utc(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def row_groups(metadata: pq.FileMetaData, piece: Piece) -> list[int]:
