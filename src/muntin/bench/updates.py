@@ -59,7 +59,8 @@ class Case:
 @dataclass(frozen=True)
 class Scale:
     """The size of the run. Spark gets smaller batches or fewer keys where it would take too long, which is said beside
-    the figures."""
+    the figures.
+    """
 
     cases: tuple[tuple[Case, Case], ...]
     """Pairs: Muntin's and Spark's."""
