@@ -317,7 +317,7 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
     """Fold, rewrite and slice early, answer from pieces however many edges windows have, and look at every leaf."""
     with (
         patch.object(operator_module, "FEW_EDGES", 0),
-        patch.object(leaf_index, "FEW", most % 2),
+        patch.multiple(leaf_index, FEW=most % 2, MANY=most),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(operator_module, "MOST_ANSWERS", most),
         patch.object(time_operators, "MOST_ANSWERS", most),
