@@ -335,7 +335,7 @@ def tiny(fanout: int, useless: int, most: int) -> Iterator[None]:
     with (
         living(bool(useless)),
         patch.object(operator_module, "FEW_EDGES", 0),
-        patch.object(leaf_index, "FEW", most % 2),
+        patch.multiple(leaf_index, FEW=most % 2, MANY=most),
         patch.multiple(store, FANOUT=fanout, USELESS_LEAVES=useless),
         patch.object(operator_module, "MOST_ANSWERS", most),
         patch.object(time_operators, "MOST_ANSWERS", most),
