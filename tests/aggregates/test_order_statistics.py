@@ -59,6 +59,11 @@ def test_windows_that_are_apart_need_no_ranks() -> None:
     assert not {"ranks", "by_value_in_windows"} & vars(one).keys()
 
 
+def test_no_windows() -> None:
+    one = selection([0, 0], [1.0, 2.0], [1], [1])
+    assert one.kth(integers([]), integers([])).dtype == np.int64
+
+
 def test_windows_that_overlap_share_the_ranks() -> None:
     selected = selection([0] * 4, [3.0, 1.0, 1.0, 2.0], [0, 1], [3, 4])
     assert selected.kth(integers([0, 1]), integers([1, 2])).tolist() == [2, 3]

@@ -171,7 +171,7 @@ class Selection:
         begin = self.begin[windows]
         if self.one_per_key:
             return np.asarray(self.by_value[begin + k])
-        if len(self.sizes) == 1 and k.ndim == 1 and self._selected_places + len(k) <= SELECTED:
+        if len(self.sizes) == k.ndim == 1 and 0 < len(k) <= SELECTED - self._selected_places:
             self._selected_places += len(k)
             return self._selected(int(self.begin[0]), int(self.end[0]), k)
         if self.apart:
