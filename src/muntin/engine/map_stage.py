@@ -105,12 +105,13 @@ class PaneStage:
         self._plan = plan
         parts = ((feature.name, feature.on_map(plan, task or Task())) for feature in plan.features)
         self._features: dict[str, RowFeature] = {name: part for name, part in parts if part is not None}
-        # A tuple can fall between all windows only if every window slides by more than its size.
         self._encoder = keys.Encoder()
+        # Where nothing needs the codes of single tuples, they are made dense leaf by leaf.
         layout, leaf_sets = plan.layout, () if plan.over_time is None else plan.over_time.leaf_sets
         self._only_partials = (
             not self._features and layout.tuples is None and len(leaf_sets) == len(layout.leaf_sets) == 1
         ) and leaf_sets[0].custom is None
+        # A tuple can fall between all windows only if every window slides by more than its size.
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
