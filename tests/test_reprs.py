@@ -22,6 +22,8 @@ SHOWN = [
     'W.tumbling("1 hour", offset="15 minutes", name="hourly")',
     'W.sliding("15 minutes", "5 minutes")',
     'W.sliding("1 hour 7 minutes 3 microseconds", "1 minute 30 seconds", offset="1 millisecond")',
+    'W.calendar("1 month", zone="Europe/Berlin")',
+    'W.calendar("2 weeks", "1 week", zone="UTC", week_start="sunday", name="weeks")',
     'W.cumulative("1 day", "1 hour")',
     'W.cumulative("1 day", "1 hour", offset="6 hours", name="today")',
     'W.session("30 minutes")',

@@ -57,8 +57,8 @@ def _parse(value: Duration, argument: str) -> int:
         unit = unit if unit in _UNITS else unit.removesuffix("s")
         if unit in _CALENDAR_UNITS:
             raise MuntinError(
-                f"{argument} is {value!r}, but a {unit} has no fixed length; give days or hours instead, such as "
-                "'30 days', or use W.calendar for windows of months."
+                f"{argument} is {value!r}, but a {unit} has no fixed length of its own; give days or hours instead, "
+                "such as '30 days', or use W.calendar for windows of months."
             )
         if unit not in _UNITS:
             break

@@ -182,5 +182,15 @@ def test_rows_that_came_too_late_have_no_quality() -> None:
 def test_where_the_places_are() -> None:
     plan = make_plan(WINDOWS, names=["median_x"], approximation=POLICY, emit_late=True, top=Top(1, "median_x", True))
     schema = ranked_schema(plan)
-    assert schema.names == ["window", "window_id", "window_name", "k", "median_x", "rank", "quality", "late"]
+    assert schema.names == [
+        "window",
+        "window_id",
+        "window_name",
+        "k",
+        "median_x",
+        "rank",
+        "quality",
+        "late",
+        "lateness",
+    ]
     assert schema.field("quality").type.names[-2:] == ["first_rank", "last_rank"]

@@ -207,7 +207,7 @@ def test_rows_that_came_too_late_have_no_rank() -> None:
     late, ranked = list(merged(plan, top_of(plan), batches))
     assert (late.column("rank").to_pylist(), late.column("late").to_pylist()[0]["n"]) == ([None], 7)
     assert (ranked.column("rank").to_pylist(), ranked.column("late").to_pylist()) == ([1], [None])
-    assert ranked_schema(plan).names == ["window", "window_id", "k", "count", "rank", "late"]
+    assert ranked_schema(plan).names == ["window", "window_id", "k", "count", "rank", "late", "lateness"]
 
 
 @pytest.mark.parametrize("descending", [True, False])

@@ -246,6 +246,9 @@ def set_interval(
     exact = of_type(answers, pa.float64())
     estimates.low[name], estimates.high[name] = (_side(exact, shed, side) for side in (interval.low, interval.high))
     estimates.complete.add(name)
+    if pa.types.is_integer(answers.type):  # the error is that of the answer, which is rounded
+        rounded = np.asarray(exact.take(pa.array(shed)).fill_null(np.nan))
+        interval = Interval(np.where(np.isnan(rounded), interval.value, rounded), interval.low, interval.high)
     relative = interval.relative_error
     relative[np.isinf(relative)] = np.nan
     estimates.may_be_off(relative, shed)
