@@ -151,6 +151,19 @@ def test_a_stream_of_parquet_files_keeps_the_same_rows_when_it_is_replayed(
     assert of_last(again) == of_last(last)
 
 
+def test_a_stream_of_files_that_tasks_read(spark: SparkSession, files: Feed, here: Path) -> None:
+    def shed() -> muntin.Query:
+        return query(muntin.scan(spark, str(here / "in"), streaming=True, max_files_per_batch=1))
+
+    found, _ = run(shed().to_df(), here)
+    check([row for rows in found.values() for row in rows], BATCHES - 1)
+    copy = replayed(here)
+    files.add(made(10 * BATCHES))
+    last, again = (run(shed().to_df(), place)[0] for place in (here, copy))
+    assert len(of_last(last)) > KEYS / 2
+    assert of_last(again) == of_last(last)
+
+
 def test_a_stream_whose_equal_rows_nothing_tells_apart_has_no_intervals(
     spark: SparkSession, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -470,8 +470,15 @@ class Query:
             delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
             function=self.function,
             options=self.options,
-            tells_rows_apart=self.kept_at_source is None or self.source.tells_rows_apart,
+            tells_rows_apart=self._tells_rows_apart,
         )
+
+    @property
+    def _tells_rows_apart(self) -> bool:
+        """Whether every row can be kept or dropped at the source by itself."""
+        if self.kept_at_source is None or (self.source.scan is not None and not self.computed_by_spark):
+            return True  # nothing is dropped there, or tasks draw the rows of the files that they read
+        return self.source.tells_rows_apart
 
     def plan(self, shards: Sequence[int]) -> Plan:
         return self.draft(shards).planned().plan()
