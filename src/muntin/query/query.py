@@ -254,7 +254,7 @@ class Query:
             same probability.
         at
             "panes" sheds in the pane stage, which knows every row. "source" sheds in Spark's own plan, before rows are
-            sent to Python: it saves most, and sizes and counts are estimates as well.
+            sent to Python: that saves their way there, and sizes and counts are estimates as well.
         incremental
             Whether aggregates that panes answer see all rows, and stay exact. With False they are estimated from the
             kept rows, too.
