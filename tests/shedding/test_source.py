@@ -26,7 +26,7 @@ from muntin.features.shedding.policy import Shedding
 from muntin.features.shedding.source import SourceShedding
 from muntin.holistic.applied import Applied
 from muntin.statistics.counted import all_tuples
-from muntin.statistics.guarantees import places_for_any_size
+from muntin.statistics.guarantees import quantile_interval
 from tests import strategies
 from tests.builders import Stream, answer, answer_table, make_plan, pack, row, sliding
 from tests.naive import Row
@@ -74,7 +74,7 @@ def test_quantiles_are_covered_for_windows_of_every_size(probability: float) -> 
     """Computed for distinct values: which places of the sample miss, for every number of rows that there may be."""
     for confidence in (0.79, 0.8, 0.95):
         for n in (1, 2, 3, 5, 10, 40, 117):
-            low, high = places_for_any_size(n, probability, confidence)
+            low, high = quantile_interval(n, probability, confidence)
             size = np.arange(n, 2000)
             position = (size - 1) * probability
             up_to, before = np.floor(position) + 1, np.ceil(position)

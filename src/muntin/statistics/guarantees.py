@@ -69,20 +69,10 @@ def _clear_full_cache() -> None:
 
 @lru_cache(maxsize=4096)
 def quantile_interval(n: int, probability: float, confidence: float) -> tuple[int, int]:
-    """The places, from 0, of the values of a sample between which the quantile of a much larger window lies.
+    """The places, from 0, of the values of a sample between which the quantile of its window lies, if n > 0.
 
-    A place outside the sample means that the sample has no bound on that side.
-    """
-    tail, count = (1 - confidence) / 2, np.array([n])
-    low, high = binomial_quantile(tail, count, probability) - 1, binomial_quantile(1 - tail, count, probability)
-    return int(np.nan_to_num(low[0], nan=-1)), int(np.nan_to_num(high[0], nan=n))
-
-
-@lru_cache(maxsize=4096)
-def places_for_any_size(n: int, probability: float, confidence: float) -> tuple[int, int]:
-    """The same for windows of any size, if at least one tuple was kept.
-
-    The quantile is interpolated. Of a window of N tuples, the share of those up to the quantile is at least
+    A place outside the sample means that the sample has no bound on that side. The window may have any size. The
+    quantile is interpolated. Of a window of N tuples, the share of those up to the quantile is at least
     p (N - 1) / N, and the share of those from it on at least (1 - p) (N - 1) / N. Both are least in the smallest
     window, of n + 1 tuples. If all n are kept, the bounds are the values around the quantile.
     """

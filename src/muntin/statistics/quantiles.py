@@ -13,7 +13,7 @@ from muntin.holistic.function import lists, spread
 from muntin.holistic.quantiles import Quantiles
 from muntin.holistic.weighted import Slab, slabs
 from muntin.partials import values
-from muntin.statistics.guarantees import distinct, places_for_any_size, quantile_interval
+from muntin.statistics.guarantees import distinct, quantile_interval
 
 
 def intervals(function: Quantiles, contents: WindowContents, confidence: float) -> tuple[pa.Array, pa.Array]:
@@ -49,7 +49,7 @@ def _bounds_for_any_size(
 ) -> tuple[Float64Array, Float64Array]:
     count = selected.sizes[windows]
     sizes, size_index = distinct(count)
-    of_sizes = [places_for_any_size(n, probability, confidence) for n in sizes]
+    of_sizes = [quantile_interval(n, probability, confidence) for n in sizes]
     places = np.array(of_sizes, dtype=np.int64).reshape(-1, 2)[size_index].T
     edges = selected.numbers[selected.kth(windows, np.array([np.zeros(len(count), dtype=np.int64), count - 1]))]
     # If all kept tuples are equal, they give no bound for the shed ones.
