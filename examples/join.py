@@ -36,7 +36,7 @@ def main() -> None:
     # The aggregates are computed without building pairs: with two shows and two clicks, each show counts twice.
     # `explain()` reports this.
     figures = join.agg(pairs=A.count(), cents=A.sum("cents"), typical=A.median("cents"), users=A.count_distinct("user"))
-    figures.to_df().drop("window").orderBy("ad").show()
+    figures.to_df().drop("window", "window_time").orderBy("ad").show()
     figures.explain()
 
 

@@ -20,7 +20,8 @@ def main() -> None:
 
     query = delays.writeStream.format("memory").queryName("delays").trigger(availableNow=True).start()
     query.awaitTermination()
-    spark.table("delays").orderBy("mean_delay", ascending=False).show(5, truncate=False)
+    columns = ["window", "origin", "flights", "mean_delay", "cancelled"]
+    spark.table("delays").select(columns).orderBy("mean_delay", ascending=False).show(5, truncate=False)
 
 
 if __name__ == "__main__":

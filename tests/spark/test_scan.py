@@ -61,6 +61,7 @@ QUERIES: dict[str, Build] = {
     "holistic": lambda d: over(d, W.tumbling("30 seconds")).agg(median=A.median("x"), kinds=A.count_distinct("n")),
     "rows": lambda d: over(d, W.count(50), W.session("1 second")).agg(n=A.count(), sum=A.sum("n")),
     "function": lambda d: over(d, W.tumbling("1 minute")).apply(lambda t: t.slice(0, 1), "n long", columns="n"),
+    "filters as text": lambda d: over(d).agg(n=A.count(where="n > 2"), sum=A.sum("n", where="x < 0 OR key IS NULL")),
     "a filter": lambda d: over(d).agg(n=A.count(where="n > 2"), sum=A.sum("n", where=F.col("x") < 0)),
     "expressions": lambda d: over(d, by=["key", "n % 2"], time="t + INTERVAL 1 HOUR").agg(sum=A.sum("s.a")),
     "the clock": lambda d: over(d, max_ahead="1 hour").agg(n=A.count()),
@@ -104,8 +105,9 @@ def test_panes_are_made_where_files_are_read(
 
     monkeypatch.setattr(build, "map_in_arrow", never)
     assert QUERIES["aggregates"](muntin.scan(spark, folder)).to_df().count() > 0
+    assert QUERIES["filters as text"](muntin.scan(spark, folder)).to_df().count() > 0
     with pytest.raises(AssertionError, match="through Spark"):
-        QUERIES["a filter"](muntin.scan(spark, folder)).to_df()
+        over(muntin.scan(spark, folder)).agg(last=A.last("n", where=F.col("x") < 0)).to_df()
 
 
 def test_a_join_of_scans(spark: SparkSession, folder: Path) -> None:

@@ -107,7 +107,7 @@ def test_late_rows_have_no_rank(spark: SparkSession, here: Path) -> None:
     feed = Feed(spark, here / "in", SCHEMA)
     feed.add(batch(1, 0, 10), batch(2, 30, 31), batch(3, 60, 61), batch(4, 5, 6), batch(5, 90, 91))
     ranked = over(feed.stream(), TUMBLING).top(1, by="trips").late("emit").to_df()
-    assert ranked.columns[-3:] == ["rank", "late", "window_time"]
+    assert ranked.columns[-4:] == ["rank", "late", "lateness", "window_time"]
     run(ranked, here / "out")
     rows = results(spark, ranked, here / "out")
     assert len([row for row in rows if row.window is None and row["rank"] is None and row.late.ts is not None]) == 60
