@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from muntin.arrays import Array
-from muntin.spark.metrics import OBSERVATION, as_dict
+from muntin.spark.metrics import metrics_of
 
 SCHEMA = "ts timestamp, key int, value double"
 EPOCH = 1_700_000_000_000_000
@@ -152,5 +152,5 @@ def measure(
 
 def _rows(report: Any) -> int:
     """The input rows of a batch. Of a scan, Spark sees packed panes alone."""
-    observed = report["observedMetrics"].get(OBSERVATION)
-    return max(int(report["numInputRows"]), 0 if observed is None else int(as_dict(observed).get("rows") or 0))
+    observed = metrics_of(report) or {}
+    return max(int(report["numInputRows"]), int(observed.get("rows") or 0))
