@@ -32,7 +32,7 @@ def draw(systems: Mapping[str, Mapping[str, float]], path: Path) -> None:
     axes.set(xlabel="milliseconds", xlim=(0, max(begins.values()) * 1.12))
     axes.set_title("A batch of 50,000 rows, part by part", loc="left", weight="bold")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)

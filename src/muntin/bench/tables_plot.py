@@ -20,7 +20,7 @@ def draw(seconds: Mapping[str, float], rows: int, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
     bars = axes.barh(names, [seconds[name] for name in names], color=colours)
     axes.bar_label(bars, labels=[f" {seconds[name]:.1f} s" for name in names], fontsize=8)
-    axes.set_title(f"A sliding sum over {rows:,} rows of Parquet, 60 s by 1 s", loc="left", weight="bold")
+    axes.set_title(f"A sliding sum over {rows:,} rows", loc="left", weight="bold")
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.set_xticks([])
     path.parent.mkdir(parents=True, exist_ok=True)
