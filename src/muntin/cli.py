@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"muntin {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    demo = commands.add_parser("demo", help="a year of flights as a stream, beside plain Spark; about two minutes")
+    demo = commands.add_parser("demo", help="a year of flights as a stream, beside plain Spark; about a minute")
     demo.add_argument("--out", type=Path, default=Path("demo-results"), help="folder for the plot (demo-results)")
     bench = commands.add_parser(
         "bench",
