@@ -54,6 +54,6 @@ def test_a_share_is_judged_by_its_standard_error() -> None:
 def test_no_axis_is_left_out(scale: coverage.Scale) -> None:
     settings = list(grid(scale))
     assert len(settings) == len(set(settings))
-    for name, least in (("made", 16), ("size", 2), ("way", 5), ("groups", 4), ("counting", 3), ("panes", 3)):
+    for name, least in (("made", 16), ("size", 2), ("way", 6), ("groups", 4), ("counting", 3), ("panes", 3)):
         assert len({getattr(setting, name) for setting in settings}) >= least
     assert any(setting.shuffled for setting in settings)

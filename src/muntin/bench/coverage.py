@@ -27,7 +27,7 @@ from muntin.bench.coverage_pairs import ROWS, measure_pairs, shed_share
 from muntin.bench.coverage_plot import draw
 
 SEED = 0
-SHEDDING: tuple[Way, ...] = ("concept", "uniform")
+SHEDDING: tuple[Way, ...] = ("concept", "uniform", "source")
 PROCESSES = 2
 
 
