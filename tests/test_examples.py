@@ -22,6 +22,7 @@ EXPECTED = {
     "join": "|shoes|    1|   50|   50.0|    1|\n|  2857608|  tea|    4|  100|   25.0|    2|",
     "linear_road": "60 windows of vehicles, 0 of them counted otherwise",
     "median": "|12:30|91.2 |61.5  |[60.5, 151.5]",
+    "nexmark": "|13:12|   2100| 815|\n|13:14|   3000| 838|",
     "parallel": "371 windows; active and agnostic workers agree: True",
     "quickstart": "|{2013-03-08 ",
     "several_models": "|working day     |365    |106.0|2013-03-08 05:30:00|2013-03-09 00:25:00|",

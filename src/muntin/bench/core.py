@@ -8,7 +8,7 @@ processing time of a window.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import fmean
@@ -62,6 +62,11 @@ class Core:
         """Advance the watermark. Returns the results of the windows that it closes."""
         self._watermark = watermark
         return self._advance([])
+
+    def trigger(self, arrived: Iterable[PackedPanes], watermark: int) -> list[pa.RecordBatch]:
+        """A micro-batch: what has arrived, and the results of the windows that the watermark closes."""
+        self._watermark = watermark
+        return self._advance(list(arrived))
 
     def _advance(self, arrived: list[PackedPanes]) -> list[pa.RecordBatch]:
         shard = Shard(self._plan, self._store(), SHARD)

@@ -24,6 +24,7 @@ from rich.progress import track
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, Int64Array
+from muntin.bench.kernel_experiments import experiments
 from muntin.bench.kernel_plot import draw
 from muntin.bench.report import Record, show, write
 from muntin.engine.map_stage import PaneStage
@@ -196,7 +197,8 @@ def run(out: Path, quick: bool = False) -> int:
     write(records, out / "kernel.json")
     draw(curves(rates), out / "kernel.png")
     console.print(f"\n{out / 'kernel.json'} and {out / 'kernel.png'}")
-    return 0 if all(record.meets is not False for record in records) else 1
+    missed = any(record.meets is False for record in records)
+    return max(int(missed), experiments(out, quick))
 
 
 def curves(rates: Mapping[Case, tuple[float, float]]) -> dict[str, dict[int, float]]:
