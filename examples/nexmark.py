@@ -1,4 +1,4 @@
-"""Nexmark, the benchmark of an auction house: all of its queries that have windows, over twenty seconds of made events."""
+"""Nexmark, the benchmark of an auction house: all of its queries with windows, over twenty seconds of made events."""
 
 from typing import Any
 

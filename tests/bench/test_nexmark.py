@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from muntin.bench import nexmark, nexmark_queries
+from muntin.bench import flink, nexmark, nexmark_queries
 from muntin.bench.bars import draw
 from muntin.bench.nexmark_data import ACTIVE, EPOCH, FIRST_ID, LEAD, Events, batches, generate, sold
 from muntin.bench.nexmark_flink import NEXMARK
 from muntin.bench.nexmark_systems import QUERIES, Query
+from muntin.errors import MuntinError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "nexmark.py"
 
@@ -78,6 +80,16 @@ def test_records_name_each_rival(tmp_path: Path) -> None:
     assert [record.meets for record in found[-2:]] == [True, False]
     draw(rates, "rates", tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 0
+
+
+def test_a_python_without_flink_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(flink.PYTHON, raising=False)
+    assert not flink.is_there()
+    for python, message in ((sys.executable, "pyflink"), (str(tmp_path / "none"), "is no file")):
+        monkeypatch.setenv(flink.PYTHON, python)
+        assert flink.is_there()
+        with pytest.raises(MuntinError, match=f"{flink.PYTHON}.*(\n|.)*{message}"):
+            flink.seconds(NEXMARK, tmp_path)
 
 
 @pytest.mark.spark

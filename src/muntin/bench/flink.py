@@ -49,6 +49,8 @@ def seconds(job: Job, place: Path, count: str | None = None) -> dict[str, float]
         *Path(os.environ.get(JARS, os.devnull)).glob("*.jar"),
     ]
     task: dict[str, Any] = {**asdict(job), "place": str(place), "jars": list(map(str, jars)), "count": count}
+    if not Path(os.environ[PYTHON]).exists():
+        raise MuntinError(f"{PYTHON} is {os.environ[PYTHON]!r}, which is no file; name a Python that has apache-flink.")
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
     ran = subprocess.run(
         [os.environ[PYTHON], str(SCRIPT)],

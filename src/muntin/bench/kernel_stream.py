@@ -30,6 +30,7 @@ from muntin.engine.shard import EVERYTHING
 from muntin.spark.memory import keep_freed_memory
 
 EPOCH = 1_700_000_000_000_000
+"""When the first trigger begins."""
 PER_MICROSECOND = 100
 """Tuples per microsecond of event time: a stream of 100 million tuples per second in real time."""
 ZIPF = 0.9
@@ -77,13 +78,8 @@ class Stream:
         """The event time of a trigger."""
         return max(int(self.trigger / self.per_microsecond), 1)
 
-    @property
-    def begin(self) -> int:
-        """When the first trigger begins: behind a pause, so that no window has tuples of the time before."""
-        return EPOCH
-
     def end(self, number: int) -> int:
-        return self.begin + (number + 1) * self.microseconds
+        return EPOCH + (number + 1) * self.microseconds
 
     def watermark(self, number: int) -> int:
         """The watermark behind a trigger: no tuple comes later than twice the mean delay."""
@@ -141,9 +137,9 @@ class Stream:
         ]
 
     def past(self) -> list[pa.RecordBatch]:
-        """A tuple of every key in every pane of the window before the first trigger."""
-        panes = 1 if self.in_tuples else self.size // self.slide
-        times = np.repeat(self.begin - (np.arange(panes, 0, -1)) * self.slide, self.keys)
+        """A tuple of every key in every pane that windows may need before the first trigger."""
+        panes = 1 if self.in_tuples else (self.size + 2 * self.delay) // self.slide
+        times = np.repeat(EPOCH - (np.arange(panes, 0, -1)) * self.slide, self.keys)
         return [self._table(times, np.tile(np.arange(self.keys), panes), np.ones(len(times)))]
 
     def _table(self, times: Int64Array, keys: Int64Array, values: Float64Array) -> pa.RecordBatch:
