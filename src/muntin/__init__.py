@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muntin.spark.scan import scan
     from muntin.spark.session import configure, session
     from muntin.spark.shed_rate import shed_rate
+    from muntin.spark.upsert import upsert
 
 __all__ = [
     "Join",
@@ -41,6 +42,7 @@ __all__ = [
     "scan",
     "session",
     "shed_rate",
+    "upsert",
     "windows",
 ]
 
@@ -50,6 +52,7 @@ _FROM_SPARK = {
     "scan": "scan",
     "session": "session",
     "shed_rate": "shed_rate",
+    "upsert": "upsert",
     "progress": "metrics",
     "Progress": "metrics",
 }

@@ -14,7 +14,9 @@ from muntin.spark.types import schema_to_spark
 from muntin.windows import PaneWindow
 
 METADATA = "muntin"
-Role = Literal["key", "count"]
+Role = Literal["key", "count", "own_key", "id"]
+"""The keys, and the number of rows, of groups that share their windows; the keys of windows of a single key; and what
+identifies a window."""
 
 
 def result_type(plan: Plan, schema: pa.Schema) -> T.StructType:
@@ -31,12 +33,14 @@ def columns_with(frame: DataFrame, role: Role) -> list[str]:
 
 
 def _roles(plan: Plan) -> dict[str, Role]:
-    """The keys, and the aggregate that counts the rows of a group, if there is one.
+    """The keys, the number of the window, and the aggregate that counts the rows of a group, if there is one.
 
-    Windows that are not over time belong to a single key, so they have no groups that drift could compare.
+    Windows that are not over time belong to a single key, so they have no groups that drift could compare. A function
+    returns any number of rows for a window, so nothing identifies them.
     """
-    if not all(isinstance(window, PaneWindow) for window in plan.windows):
-        return {}
-    roles: dict[str, Role] = dict.fromkeys(plan.keys, "key")
+    over_time = all(isinstance(window, PaneWindow) for window in plan.windows)
+    roles: dict[str, Role] = dict.fromkeys(plan.keys, "key" if over_time else "own_key")
+    if plan.function is None:
+        roles["window_id"] = "id"
     counts = [output.name for output in plan.outputs if output.bound.partials == (ROW_COUNT,)]
-    return roles | dict.fromkeys(counts[:1], "count")
+    return roles | dict.fromkeys(counts[:1] if over_time else (), "count")

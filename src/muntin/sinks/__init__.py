@@ -1,0 +1,1 @@
+"""Where the latest revision of each window and key is written to. No module here imports Spark."""

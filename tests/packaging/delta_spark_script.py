@@ -1,0 +1,77 @@
+"""`muntin.upsert` into a Delta table by Spark's own MERGE: run by an environment with delta-spark, in a new folder."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+from muntin import aggregates as A
+from muntin import windows as W
+
+START = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+MINUTES = ([0, 1, 12, 40], [8, 33, 41], [50, 20, 2], [95])
+"""Sessions of 10 minutes: some grow together and are retracted."""
+
+
+def session(folder: Path) -> SparkSession:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.ui.enabled", "false")
+    )
+    return muntin.configure(configure_spark_with_delta_pip(builder).getOrCreate())
+
+
+def query(data: DataFrame) -> muntin.Query:
+    over = muntin.over(data, W.session("10 minutes"), time="ts", watermark="15 minutes", by="k")
+    return over.agg(n=A.count(), last=A.max("ts")).emit("on_change").late("update", within="2 hours")
+
+
+def main(folder: Path) -> None:
+    spark = session(folder)
+    spark.sparkContext.setLogLevel("ERROR")
+    for place, target in (("path", str(folder / "by path")), ("name", "default.by_name")):
+        files, checkpoint = folder / f"in {place}", folder / f"checkpoint {place}"
+        files.mkdir()
+        for number, minutes in enumerate(MINUTES):
+            times = [START + timedelta(minutes=minute) for minute in minutes for _ in range(2)]
+            rows = pa.table({"ts": times, "k": ["a", None] * len(minutes)})
+            pq.write_table(rows.cast(pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", "string")])), files / f"{number}")
+            data = spark.readStream.schema("ts timestamp, k string").parquet(str(files))
+            writer = muntin.upsert(query(data).to_df(), target, format="delta")
+            if number == 2:  # as after a kill between the write and its commit
+                for commit in (checkpoint / "commits").glob("*1*"):
+                    commit.unlink()
+            writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        table = spark.table(target) if "/" not in target else spark.read.format("delta").load(target)
+        found = rows_of(table)
+        assert found == rows_of(query(spark.read.parquet(str(files))).to_df()), found
+        assert table.agg(F.max("revision")).first()[0] > 1
+    refused = query(data).agg(m=A.count()).to_df()
+    try:
+        muntin.upsert(refused, "default.by_name", format="delta")
+    except muntin.MuntinError as error:
+        assert "target `default`.`by_name` has no column 'm'" in str(error), error
+    else:
+        raise AssertionError("a table without a column was taken")
+    print(f"merged by Spark {spark.version}: {len(found)} sessions")  # noqa: T201
+
+
+def rows_of(table: DataFrame) -> list[Any]:
+    rows = table.select("window", "window_id", "k", "n", "last").collect()
+    return sorted(map(tuple, rows), key=str)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
