@@ -45,7 +45,12 @@ def postgres() -> Iterator[str]:
         settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with (place / "log").open("wb") as log:
             server = subprocess.Popen(
-                [folder / "postgres", "-D", data, *settings], stdout=log, stderr=log, cwd=place, **account
+                [folder / "postgres", "-D", data, *settings],
+                stdout=log,
+                stderr=log,
+                cwd=place,
+                user=account,
+                group=account,
             )
         try:
             address = f"host=127.0.0.1 port={port} user=muntin dbname=postgres"
@@ -58,19 +63,19 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _unprivileged(place: Path) -> dict[str, str]:
+def _unprivileged(place: Path) -> str | None:
     """PostgreSQL refuses to run as root: then it runs as the user that its package has made."""
     if os.geteuid() != 0:
-        return {}
+        return None
     try:
         shutil.chown(place, "postgres")
     except LookupError:
         pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-    return {"user": "postgres", "group": "postgres"}
+    return "postgres"
 
 
-def _run(command: list[Path | str], account: dict[str, str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **account)  # type: ignore[call-overload]
+def _run(command: list[Path | str], account: str | None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", user=account, group=account)
     assert done.returncode == 0, done.stderr
 
 
