@@ -2,6 +2,7 @@
 
 Queries are checked while they are built, and only Spark can resolve columns. These protocols are what queries need;
 `muntin.spark` implements them. It is loaded by name for the first DataFrame, so that no layer below imports Spark.
+`muntin.testing` implements them without Spark, for rows in plain Python.
 """
 
 from __future__ import annotations
@@ -114,6 +115,15 @@ class Backend(Protocol):
     def to_df(self, query: Query) -> DataFrame: ...
 
 
+def backend_of(data: object) -> Backend:
+    """The implementation for an input, or for a source: on Spark, unless its class names the module of another.
+
+    It is looked up in the class: a DataFrame of Connect would ask its server whether it is a column.
+    """
+    name: str = getattr(type(data), "muntin_backend", "muntin.spark.backend")
+    return cast("Backend", importlib.import_module(name))
+
+
 def spark() -> Backend:
     """The implementation on Spark, imported on first use."""
-    return cast("Backend", importlib.import_module("muntin.spark.backend"))
+    return backend_of(None)

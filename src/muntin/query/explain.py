@@ -14,7 +14,7 @@ from muntin.engine.operators.time import TimeOperator
 from muntin.engine.plan import Plan
 from muntin.expressions import shown
 from muntin.panes.tuples import MEMBERSHIP, WEIGHT
-from muntin.query.backend import spark
+from muntin.query.backend import backend_of
 from muntin.query.panes import explained as panes_explained
 from muntin.query.query import Query
 from muntin.query.scan import Scan
@@ -80,7 +80,7 @@ def _workers(query: Query, plan: Plan) -> list[str]:
     if parallel is None:
         advice = "" if plan.keys else ", and there is only one; .parallel() spreads windows over all cores"
         return [f"Workers: keyed; every key belongs to one shard{advice}."]
-    resolved = parallel.resolved(plan, lambda: spark().most_workers(query.source.frame))
+    resolved = parallel.resolved(plan, lambda: backend_of(query.source).most_workers(query.source.frame))
     return resolved.explained(plan)
 
 

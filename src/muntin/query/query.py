@@ -19,7 +19,7 @@ from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
 from muntin.holistic.applied import Applied, form_of, gets_window
-from muntin.query.backend import Source, spark
+from muntin.query.backend import Source, backend_of
 from muntin.query.inputs import Computed, Filters, column_names
 from muntin.query.shown import query_shown
 from muntin.windows import DeltaWindow, Window
@@ -127,7 +127,7 @@ class Query:
         if self.function is not None or self.aggregates:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
         form = form_of(function)
-        fields = spark().result_fields(schema)
+        fields = backend_of(self.source).result_fields(schema)
         for position, name in enumerate(fields.names):
             self._check_output_name(name, {})
             if name in fields.names[:position]:
@@ -405,7 +405,7 @@ class Query:
     def to_df(self) -> DataFrame:
         """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows."""
         self.check_complete()
-        return spark().to_df(self)
+        return backend_of(self.source).to_df(self)
 
     def explain(self) -> None:
         """Print how the query will run: panes, state per key, workers, options, and the number of results."""
@@ -487,7 +487,7 @@ class Query:
         """The query with the expressions of these columns; for each column, its name in the stages and in Spark."""
         computed, read = self.computed, []
         for column in given:
-            resolved = spark().resolved(self.source, column, what)
+            resolved = backend_of(self.source).resolved(self.source, column, what)
             computed, name = computed.add(resolved, self.source)
             read.append((name, resolved.name))
         return replace(self, computed=computed), read

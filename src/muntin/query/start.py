@@ -13,7 +13,7 @@ from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.panes.keys import check_key_type
 from muntin.partials.values import is_number
-from muntin.query.backend import Source, spark
+from muntin.query.backend import Source, backend_of
 from muntin.query.inputs import Computed, column_names
 from muntin.query.query import RESERVED, Query
 from muntin.query.scan import Scan
@@ -61,7 +61,7 @@ def over(
     --------
     >>> muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", watermark="10 minutes", by="route")
     """
-    source = spark().source_of(data)
+    source = backend_of(data).source_of(data)
     given_keys = column_names(by, "by")
     windows, computed = _resolved_windows(windows, source)
     time_read, computed = _resolved_time(source, time, computed)
@@ -116,7 +116,7 @@ def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[
     for window in windows:
         check_window(window)
         if isinstance(window, DeltaWindow):
-            column = spark().resolved(source, window.column, "delta's column")
+            column = backend_of(source).resolved(source, window.column, "delta's column")
             if not is_number(column.kind):
                 raise MuntinError(
                     f"delta's column {shown(column.read)!r} is of type {spark_name(column.kind)}, not a number; cast "
@@ -147,7 +147,7 @@ def check_window(window: object) -> None:
 
 
 def _resolved_time(source: Source, time: ColumnLike, computed: Computed) -> tuple[str, Computed]:
-    column = spark().resolved(source, time, "time column")
+    column = backend_of(source).resolved(source, time, "time column")
     check_time(column.kind, shown(column.read))
     computed, read = computed.add(column, source)
     return read, computed
@@ -157,7 +157,7 @@ def _resolved_keys(source: Source, given: Sequence[ColumnLike], computed: Comput
     """The keys: a mapping from the names in the stages to the names in results."""
     keys: dict[str, str] = {}
     for key in given:
-        column = spark().resolved(source, key, "by column")
+        column = backend_of(source).resolved(source, key, "by column")
         check_key_type(column.kind, column.name)
         if column.name in RESERVED:
             raise MuntinError(

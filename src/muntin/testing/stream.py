@@ -1,0 +1,120 @@
+"""`Stream`: a query that a test drives batch by batch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from muntin.checks import whole_number
+from muntin.errors import MuntinError
+from muntin.query import Query
+from muntin.testing.engine import OnEngine
+from muntin.testing.schemas import as_time, schema_of, table_of
+from muntin.testing.step import Row, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Build = Callable[[Any], Query]
+
+
+class Stream:
+    """A streaming query in a test.
+
+    Without `spark=`, the query runs in this process, in milliseconds and without Java. With it, the same steps run on
+    Spark.
+
+    Parameters
+    ----------
+    query
+        A function that gets the rows, as a DataFrame, and returns a query of `muntin.over`.
+    schema
+        The columns of the rows: a text such as "ts timestamp, route string, fare double", an Arrow schema, or example
+        rows as dicts, which are not sent.
+    spark
+        A session that `muntin.configure` has set up.
+    shards
+        The number of shards; on Spark it is that of the session.
+
+    Examples
+    --------
+    >>> stream = Stream(fares, "ts timestamp, route string, fare double")
+    >>> stream.batch([{"ts": "2024-05-01 12:01", "route": "A", "fare": 5.0}]).results
+    []
+    """
+
+    def __init__(self, query: Build, schema: Any, *, spark: SparkSession | None = None, shards: int = 2) -> None:
+        if not callable(query):
+            raise MuntinError(
+                f"query must be a function that gets rows and returns a query of muntin.over, got {query!r}."
+            )
+        self._build = _checked(query)
+        self._schema = schema_of(schema)
+        self.steps: list[Step] = []
+        """All steps so far."""
+        self._run = (
+            OnEngine(self._schema, whole_number(shards, "shards", 1024))
+            if spark is None
+            else _on_spark(self._schema, spark)
+        )
+        self._end = weakref.finalize(self, self._run.stop)
+        self._run.start(self._build)
+
+    def batch(self, rows: Sequence[Mapping[str, Any] | Sequence[Any]]) -> Step:
+        """Send rows as one batch: dicts, whose missing columns are null, or tuples in the order of the schema.
+
+        Times may be texts such as "2024-05-01 12:01"; times without a zone are in UTC. If the rows move the watermark,
+        the windows that it closes are among the results, as on Spark, which runs a batch without rows then.
+        """
+        return self._add(self._run.batch(table_of(rows, self._schema)))
+
+    def watermark(self, time: datetime | str) -> Step:
+        """Move the watermark to this time without a row: all windows that end by then close. It never moves back."""
+        try:
+            return self._add(self._run.move(as_time(time)))
+        except (TypeError, ValueError) as error:
+            raise MuntinError(f"watermark is {time!r}: {error}.") from error
+
+    def restart(self, query: Build | None = None) -> None:
+        """Stop the query, and start it again from its state, as after a failure between two batches.
+
+        With `query`, another one goes on: what the state does not fit is an error, as on Spark.
+        """
+        self._build = self._build if query is None else _checked(query)
+        if isinstance(self._run, OnEngine):
+            self._run.start(self._build)
+        else:
+            self._run.restart(self._build)
+
+    def stop(self) -> None:
+        """Stop the query, and remove its files. It happens by itself when the test ends."""
+        self._end()
+
+    @property
+    def results(self) -> list[Row]:
+        """The results of all steps so far."""
+        return [row for step in self.steps for row in step.results]
+
+    def _add(self, step: Step) -> Step:
+        self.steps.append(step)
+        return step
+
+
+def _checked(build: Build) -> Build:
+    def checked(rows: Any) -> Query:
+        query = build(rows)
+        if not isinstance(query, Query):
+            raise MuntinError(
+                f"query must return a query of muntin.over, without .to_df(), and returned a {type(query).__name__}."
+            )
+        return query
+
+    return checked
+
+
+def _on_spark(schema: Any, spark: SparkSession) -> Any:
+    from muntin.testing.on_spark import OnSpark  # Spark is slow to import
+
+    return OnSpark(schema, spark)
