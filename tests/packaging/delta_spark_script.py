@@ -29,6 +29,8 @@ def session(folder: Path, jars: Path) -> SparkSession:
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.jars", ",".join(map(str, jars.glob("*.jar"))))
+        .config("spark.databricks.delta.snapshotPartitions", "2")
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.ui.enabled", "false")
     )
     return muntin.configure(builder.getOrCreate())
