@@ -123,6 +123,7 @@ def test_a_changed_query_does_not_go_on() -> None:
     ("query", "reason"),
     [
         (3, "query must be a function that gets rows and returns a query"),
+        (lambda rows: sliding(rows.where("k > 'a'")), "without Spark have no 'where', as a DataFrame has"),
         (lambda rows: 3, "query must return a query of muntin.over, without .to_df.., and returned a int"),
         (lambda rows: sliding(rows).to_df(), "has no DataFrame; return the query itself"),
         (lambda rows: muntin.over(rows, W.count(2), time="t"), "time column 't' is not in the rows. Did you mean 'ts'"),

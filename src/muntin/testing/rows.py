@@ -33,6 +33,13 @@ class Rows:
     def frame(self) -> NoReturn:
         raise MuntinError(f"This query runs without Spark, and its input is no DataFrame. {ON_SPARK}")
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise MuntinError(
+            f"The rows of a query that runs without Spark have no {name!r}, as a DataFrame has. {ON_SPARK}"
+        )
+
     def column(self, name: str) -> str | None:
         """The column of this name, in Spark's way: upper and lower case are the same."""
         if name in self.types:
