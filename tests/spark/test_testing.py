@@ -16,7 +16,7 @@ from muntin.testing import Stream, assert_windows
 from tests.testing import script
 
 
-@pytest.mark.parametrize("query", [script.late, script.changing])
+@pytest.mark.parametrize("query", [pytest.param(script.late, marks=pytest.mark.extended), script.changing])
 def test_every_step_is_the_same_on_spark(spark: SparkSession, query: Callable[[Any], muntin.Query]) -> None:
     """Results, late rows, watermarks and counts: with a restart, and a watermark that moves without rows."""
     alone = script.steps(Stream(query, script.SCHEMA))
