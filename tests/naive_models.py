@@ -6,12 +6,21 @@ The tuples of a key are its rows in their final order: by time, and at equal tim
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime, SlideByTuple, Window
+from muntin.windows import (
+    CountWindow,
+    DeltaWindow,
+    PaneWindow,
+    SessionWindow,
+    SlideByTime,
+    SlideByTuple,
+    TupleWindow,
+    Window,
+)
 from muntin.windows.slide_by import MOST_REPEATS
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row, spark_order
@@ -96,11 +105,35 @@ def good_tuples(window: DeltaWindow, tuples: Iterable[Row]) -> list[Row]:
     rows_with_numbers = [
         row for row in tuples if row[window.column] is not None and row[window.column] == row[window.column]
     ]
-    valid: list[Row] = []
-    for row in sorted(rows_with_numbers, key=lambda row: (row["t"], row[window.column])):
-        if not valid or row[window.column] >= valid[-1][window.column]:
-            valid.append(row)
-    return valid
+    return [row for run in good_runs(window, rows_with_numbers) for row in run]
+
+
+def good_runs(window: DeltaWindow, rows: Iterable[Row]) -> list[list[Row]]:
+    """Those of rows with numbers. A run ends when its key is forgotten: so long after its last valid row."""
+    runs: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: (row["t"], row[window.column])):
+        if not runs or is_forgotten(window, runs[-1][-1], row):
+            runs.append([row])
+        elif row[window.column] >= runs[-1][-1][window.column]:
+            runs[-1].append(row)
+    return runs
+
+
+def is_forgotten(window: TupleWindow, last: Row, row: Row) -> bool:
+    """Whether a key whose last row was `last` is forgotten when the next one comes."""
+    return window.forget_after is not None and row["t"] - last["t"] >= window.forget_after
+
+
+def runs_of(window: TupleWindow, tuples: Sequence[Row]) -> list[list[Row]]:
+    """The tuples of a key, parted where it is forgotten."""
+    if isinstance(window, DeltaWindow):
+        return good_runs(window, good_tuples(window, tuples))
+    runs: list[list[Row]] = []
+    for row in tuples:
+        if not runs or is_forgotten(window, runs[-1][-1], row):
+            runs.append([])
+        runs[-1].append(row)
+    return runs
 
 
 def delta_triggers(deltas: Sequence[Any], slide: float | Fraction) -> list[int]:
@@ -122,6 +155,9 @@ def delta_windows(window: DeltaWindow, tuples: Sequence[Row], watermark: int) ->
 
 
 def windows_over_tuples(window: Window, tuples: Sequence[Row], watermark: int) -> Iterator[WindowContents]:
+    if isinstance(window, TupleWindow) and window.forget_after is not None:
+        remembering = replace(window, forget_after=None)
+        return (each for run in runs_of(window, tuples) for each in windows_over_tuples(remembering, run, watermark))
     if isinstance(window, CountWindow):
         return count_windows(window, tuples, watermark)
     if isinstance(window, SlideByTuple):

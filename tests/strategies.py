@@ -96,15 +96,29 @@ MODELS: dict[str, st.SearchStrategy[W.Window]] = {
     "slide_by_time": SLIDES_BY_TIME,
     "delta": DELTAS,
 }
+
 GROWING = {"d": pa.int64(), "e": pa.float64()}
 """The columns of delta windows, which mostly grow with time: an integer and a float."""
 
 
 @st.composite
-def models(draw: st.DrawFn, max_size: int = 4) -> list[W.Window]:
+def forgetting(draw: st.DrawFn, window: W.Window) -> W.Window:
+    """A window that forgets keys; most of them soon."""
+    assert isinstance(window, W.TupleWindow)
+    least = {W.CountWindow: "max_wait", W.SlideByTuple: "size", W.SlideByTime: "every"}.get(type(window))
+    length = 1 if least is None else getattr(window, least) or 1
+    return replace(window, forget_after=length + draw(st.integers(0, 6) | st.integers(0, 40)))
+
+
+FORGETTING = {name: MODELS[name].flatmap(forgetting) for name in ("count", "slide_by_tuple", "slide_by_time", "delta")}
+
+
+@st.composite
+def models(draw: st.DrawFn, max_size: int = 4, *, forgets: bool = True) -> list[W.Window]:
     """Windows of any models, each with a different name."""
     time = st.builds(sliding, LENGTHS, LENGTHS, st.integers(-9, 9))
-    drawn = draw(st.lists(st.one_of(time, *MODELS.values()), min_size=1, max_size=max_size))
+    kinds = [time, *MODELS.values(), *(FORGETTING.values() if forgets else ())]
+    drawn = draw(st.lists(st.one_of(kinds), min_size=1, max_size=max_size))
     return [replace(window, name=f"w{i}") for i, window in enumerate(drawn)]
 
 

@@ -38,7 +38,7 @@ SAMPLED = ["median_x", "quantiles_n", "p90_where", "mode_w", "distinct_n", "dist
 INCREMENTAL = ["count", "mean_x", "sum_n", "max_w", "var_pop", "count_where", "composed"]
 NAMES = st.lists(st.sampled_from([*SAMPLED, *INCREMENTAL]), min_size=1, max_size=4, unique=True)
 ONE_MODEL = st.one_of(st.builds(sliding, strategies.LENGTHS, strategies.LENGTHS), *strategies.MODELS.values())
-WINDOWS = ONE_MODEL.map(lambda window: [window]) | strategies.models()
+WINDOWS = ONE_MODEL.map(lambda window: [window]) | strategies.models(forgets=False)
 
 
 def policy(

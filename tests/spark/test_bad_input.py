@@ -197,6 +197,14 @@ MISTAKES: dict[str, tuple[Build, str]] = {
         lambda t: apply(keyed(t)).emit("on_change"),
         r"emit\('on_change'\) emits a row again when it has changed, and a function",
     ),
+    "updates of forgetful windows": (
+        lambda t: over(t, W.count(5, forget_after="1 day")).late("update", within="1 hour"),
+        r"forget_after lets the numbers.*late\(.update.\) tells the rows",
+    ),
+    "samples of forgetful windows": (
+        lambda t: over(t, W.count(5, forget_after="1 day")).agg(n=A.median("fare")).approximate(100, 0.1),
+        "forget_after lets the numbers.*samples",
+    ),
     "updates of incomplete windows": (
         lambda t: over(t, W.count(5, max_wait="1 second")).emit("on_change"),
         "max_wait emits parts of count windows",

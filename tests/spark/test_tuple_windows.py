@@ -79,11 +79,17 @@ OVER_TIME = [
     W.cumulative("12 seconds", "4 seconds"),
     W.session("1 second"),
 ]
+FORGETFUL: list[W.Window] = [
+    W.count(3, forget_after="1500 milliseconds"),
+    W.slide_by_tuple("1 second", 2, forget_after="1 second"),
+    W.slide_by_time(3, "1 second", forget_after="1500 milliseconds"),
+    W.delta("d", 3, 0.5, forget_after="1500 milliseconds"),
+]
 SETS: dict[str, list[W.Window]] = {
     "count": [*COUNTS],
     "hybrid": [*HYBRIDS],
     "delta": [*DELTAS],
-    "all": [*DELTAS[:2], *COUNTS[1:4], OVER_TIME[2], *HYBRIDS, *OVER_TIME[:2]],
+    "all": [*DELTAS[:2], *COUNTS[1:4], OVER_TIME[2], *HYBRIDS, *OVER_TIME[:2], *FORGETFUL],
 }
 
 

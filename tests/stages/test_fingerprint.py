@@ -52,6 +52,7 @@ QUERIES: dict[str, tuple[Callable[[], Plan], str]] = {
     "cumulative": (lambda: of([W.cumulative("1 day", "1 hour", offset="30 minutes")], n=A.count()), "2c67ae2762cdf1fe"),
     "session": (lambda: of([W.session("7 minutes 1 second")], n=A.count(), last=A.last("w")), "3415a1cb4c2ebd72"),
     "count": (lambda: of([W.count(100, 20, "1 minute")], n=A.count()), "f062bac0ed54e914"),
+    "count that forgets": (lambda: of([W.count(100, 20, forget_after="1 hour")], n=A.count()), "655fd9e2fd8857e8"),
     "slide by tuple": (lambda: of([W.slide_by_tuple("2 hours", 3)], n=A.count()), "b3b78ee30cb3a1d0"),
     "slide by time": (lambda: of([W.slide_by_time(50, "1 minute")], n=A.count()), "fef92ba6c31376f7"),
     "delta": (lambda: of([W.delta("x", 100, 2.5)], n=A.count()), "8497b8b5a52f6a5c"),

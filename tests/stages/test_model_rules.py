@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.engine import state as values
-from muntin.engine.operators import ordered
+from muntin.engine.operators import numbered, ordered
 from muntin.engine.store import HotCache
 from muntin.errors import StateError
+from muntin.panes import table as table_module
 from muntin.windows.slide_by import MOST_REPEATS
 from tests import builders, naive_models, strategies
 from tests.builders import Stream, answer, answer_table, make_plan, pack, read, row, tiny, us
@@ -366,3 +367,77 @@ def test_a_long_segment_is_written_in_parts() -> None:
         stream.states[0].values.pop(next(name for name in stream.states[0].values if name.endswith(".1")))
         with pytest.raises(StateError, match="missing"):
             stream.batch([], 2000)
+
+
+# Keys that are forgotten
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        W.count(3, forget_after=us(20)),
+        W.slide_by_tuple(us(20), 3, forget_after=us(20)),
+        W.slide_by_time(3, us(20), forget_after=us(20)),
+        W.delta("d", 30, 50, forget_after=us(20)),
+    ],
+    ids=lambda window: window.label,
+)
+def test_keys_that_never_come_back_leave_nothing(window: W.Window) -> None:
+    stream = Stream(make_plan([window], ("k",), streaming=True, types=TYPES))
+    sizes = []
+    with tiny(4, 64, 1 << 20), patch.object(table_module, "_SLACK", 64):
+        for i in range(300):
+            visit = {**row(i, k=f"visitor {i}"), "d": i, "e": None}
+            stream.batch([visit, visit], i - 1)
+            sizes.append(stream.total("state_bytes"))
+    assert stream.total("panes") <= 60
+    assert max(sizes[150:]) <= max(sizes[:150]) + 1000
+    stream.batch([], 10_000)
+    assert stream.total("panes") == stream.total("state_bytes") == 0
+    assert stream.states[0].values == {}
+
+
+def test_a_key_is_forgotten_by_the_time_between_its_rows_wherever_batches_end() -> None:
+    #  0 1 2          12 13 14  24
+    #  [-0-)[-1       [-0--)[-1-----   exactly 10 apart is forgotten, 9 is not
+    times = (0, 1, 2, 12, 13, 14, 23)
+    window = W.count(2, forget_after=us(10))
+    expected = [(0, 0, 1, 2), (0, 12, 13, 2), (1, 14, 23, 2)]
+    assert table(window, at(*times)) == expected
+    for cut in range(len(times) + 1):
+        for cold in (False, True):
+            stream = stream_of(window)
+            found = told(stream, at(*times[:cut]), times[cut - 1] if cut else 0)
+            stream.cache = HotCache(capacity=1) if cold else stream.cache
+            assert found + told(stream, at(*times[cut:]), 100) == expected
+
+
+def test_a_meter_that_is_replaced_counts_again_once_its_key_is_forgotten() -> None:
+    readings = [(0, 100), (1, 103), (2, 0), (5, 1), (11, 2), (12, 4), (13, 9)]
+    rows = [{**row(time), "d": d, "e": None} for time, d in readings]
+    window = W.delta("d", 10, 1, forget_after=us(10))
+    # From 2 on it is smaller than 103, and invalid, until 10 have passed since the valid row at 1.
+    assert table(window, rows) == [(1, 0, 1, 1), (1, 11, 12, 1), (2, 11, 13, 2)]
+    assert table(replace(window, forget_after=None), rows) == [(1, 0, 1, 1)]
+    for cut in range(len(rows) + 1):
+        stream = Stream(make_plan([window], (), streaming=True, types=TYPES))
+        found = told(stream, rows[:cut], rows[cut - 1]["t"] + 1 if cut else 0)
+        stream.cache = HotCache(capacity=1)
+        assert found + told(stream, rows[cut:], 100) == [(1, 0, 1, 1), (1, 11, 12, 1), (2, 11, 13, 2)]
+        assert stream.total("total_invalid_rows") == 2
+
+
+@pytest.mark.parametrize("per_microsecond", [1, 16])
+def test_more_rows_than_a_microsecond_has_numbers(per_microsecond: int) -> None:
+    """A key of so many rows is kept until the numbers of its next run are free."""
+    window = W.count(50, 25, forget_after=us(3))
+    stream, oracle = stream_of(window), []
+    with tiny(3, 1, 1 << 20), patch.object(numbered, "PER_MICROSECOND", per_microsecond):
+        for first in (1, 5, 9):
+            oracle += [(0, first, first, 50), (1, first, first, 50), (2, first, first, 50)]
+            found = told(stream, at(*[first] * 110), first)
+            found += told(stream, [], first + 3)
+            assert found == oracle[-3:]
+            stream.cache = HotCache(capacity=1)
+        assert told(stream, [], 1000) == []
+    assert stream.total("panes") == 0

@@ -83,8 +83,13 @@ def stream_plan(
     return make_plan(windows, keys, names, shards=shards, emit_late=emit_late, streaming=True, types=TYPES, delay=delay)
 
 
+ALONE: dict[str, st.SearchStrategy[W.Window]] = strategies.MODELS | {
+    f"{model}, forgetting": windows for model, windows in strategies.FORGETTING.items()
+}
+
+
 def of_model(model: str) -> st.SearchStrategy[list[W.Window]]:
-    return strategies.MODELS[model].map(lambda window: [window])
+    return ALONE[model].map(lambda window: [window])
 
 
 def oracle_of(plan: Plan, watermark: int = 0) -> naive_models.Stream:
@@ -131,7 +136,7 @@ def check_table(plan: Plan, parts: Sequence[Sequence[Row]]) -> None:
 MAYBE_TIMES = st.none() | strategies.TIMES
 
 
-@pytest.mark.parametrize("model", strategies.MODELS)
+@pytest.mark.parametrize("model", ALONE)
 def test_any_table_of_one_model_is_naive(model: str) -> None:
     @settings(max_examples=25)
     @given(plans(of_model(model)), strategies.growing_rows(MAYBE_TIMES, max_size=30), LIMITS, st.data())
@@ -224,7 +229,7 @@ def check_stream(plan: Plan, steps: Sequence[Step]) -> None:
         check_state(stream)
 
 
-@pytest.mark.parametrize("model", strategies.MODELS)
+@pytest.mark.parametrize("model", ALONE)
 def test_any_stream_of_one_model_is_naive(model: str) -> None:
     @settings(max_examples=20)
     @given(stream_plans(of_model(model)), STEPS, LIMITS)

@@ -21,6 +21,10 @@ DURATIONS: dict[str, tuple[str, Make]] = {
     "count": ("max_wait", lambda value: W.count(5, max_wait=value)),
     "slide_by_tuple": ("size", lambda value: W.slide_by_tuple(value, 5)),
     "slide_by_time": ("every", lambda value: W.slide_by_time(5, value)),
+    "count forgets": ("forget_after", lambda value: W.count(5, forget_after=value)),
+    "slide_by_tuple forgets": ("forget_after", lambda value: W.slide_by_tuple("1 hour", 5, forget_after=value)),
+    "slide_by_time forgets": ("forget_after", lambda value: W.slide_by_time(5, "1 hour", forget_after=value)),
+    "delta forgets": ("forget_after", lambda value: W.delta("d", 5, 1, forget_after=value)),
 }
 COUNTS: dict[str, tuple[str, Make]] = {
     "count size": ("size", W.count),
@@ -141,3 +145,17 @@ def test_the_taxonomy_of_the_paper(model: str) -> None:
     aware = model in ("slide_by_tuple", "slide_by_time", "delta")
     assert window.forward_context == ("aware" if aware else "free")
     assert window.extent_formula.startswith("E(w) = ")
+
+
+@pytest.mark.parametrize(
+    ("argument", "make"),
+    [
+        ("max_wait", lambda length: W.count(5, max_wait="1 hour", forget_after=length)),
+        ("size", lambda length: W.slide_by_tuple("1 hour", 5, forget_after=length)),
+        ("every", lambda length: W.slide_by_time(5, "1 hour", forget_after=length)),
+    ],
+)
+def test_no_key_is_forgotten_before_its_windows_are_complete(argument: str, make: Make) -> None:
+    with pytest.raises(MuntinError, match=f"^forget_after is '59 minutes', shorter than {argument}.* 1 hour"):
+        make("59 minutes")
+    make("1 hour")

@@ -6,8 +6,8 @@ Checkpoints store it, so its text must never change. It is built field by field,
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import Field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.partial import Partial
@@ -44,13 +44,19 @@ def kept(partial: Partial) -> str:
 def canonical(value: object) -> str:
     """A value as text, by its class and fields, independently of its `repr`."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = ", ".join(f"{field.name}={canonical(getattr(value, field.name))}" for field in fields(value))
+        # A field that was added later changes no fingerprint where it is not used.
+        given = [field for field in fields(value) if not (field.metadata.get("later") and _is_default(value, field))]
+        inner = ", ".join(f"{field.name}={canonical(getattr(value, field.name))}" for field in given)
         return f"{type(value).__qualname__}({inner})"
     if isinstance(value, list):
         return f"[{', '.join(map(canonical, value))}]"
     if isinstance(value, tuple):
         return f"({', '.join(map(canonical, value))}{',' * (len(value) == 1)})"
     return repr(value)
+
+
+def _is_default(value: object, field: Field[Any]) -> bool:
+    return bool(getattr(value, field.name) == field.default)
 
 
 def _without_functions(partial: Partial) -> object:

@@ -10,7 +10,7 @@ from muntin.aggregates.aggregate import Bound
 from muntin.engine.operators.delta import DeltaOperator, delta_registers
 from muntin.engine.operators.operator import Output, WindowOperator
 from muntin.engine.operators.ordered import OrderedOperator
-from muntin.engine.operators.partials import TimeSpan
+from muntin.engine.operators.partials import RunBegin, TimeSpan
 from muntin.engine.operators.session import SessionOperator
 from muntin.engine.operators.time import TimeOperator
 from muntin.panes.table import Layout, LeafSet, key_schema
@@ -18,6 +18,7 @@ from muntin.panes.tuples import MEMBERSHIP, WEIGHT, membership_type
 from muntin.partials.custom import CustomPartial, OptionalPartial
 from muntin.partials.partial import Count, Partial
 from muntin.windows import DeltaWindow, PaneWindow, SessionWindow, Window
+from muntin.windows.model import forgetting
 
 ROW_COUNT = Count(None, None)
 """The first partial of every leaf: the number of its tuples, which is never 0."""
@@ -52,11 +53,16 @@ def lay_out(
             leaf_sets, outputs = _over_tuples(aggregates, next_set(), session=True)
             operators.append(SessionOperator(((index, window),), next_set(), leaf_sets, outputs))
     ordered = [pair for pair in numbered if not isinstance(pair[1], PaneWindow | SessionWindow | DeltaWindow)]
-    if ordered:
-        operators.append(OrderedOperator(tuple(ordered), next_set(), *_over_tuples(aggregates, next_set())))
+    for forget_after in dict.fromkeys(forgetting(window) for _, window in ordered):
+        # Windows that forget keys at other times begin their numbers at other tuples.
+        of_same = tuple(pair for pair in ordered if forgetting(pair[1]) == forget_after)
+        leaf_sets, outputs = _over_tuples(aggregates, next_set(), forgets=forget_after is not None)
+        operators.append(OrderedOperator(of_same, next_set(), leaf_sets, outputs))
     for index, window in numbered:
         if isinstance(window, DeltaWindow):
-            leaf_sets, outputs = _over_tuples(aggregates, next_set(), delta_registers(types[window.column]))
+            registers = delta_registers(types[window.column])
+            forgets = window.forget_after is not None
+            leaf_sets, outputs = _over_tuples(aggregates, next_set(), registers, forgets=forgets)
             operators.append(DeltaOperator(((index, window),), next_set(), leaf_sets, outputs))
     is_holistic = any(bound.holistic is not None for bound in aggregates.values())
     keeps_tuples = applied is not None or sampled is not None or is_holistic
@@ -113,10 +119,10 @@ def _over_panes(
 
 
 def _over_tuples(
-    aggregates: Mapping[str, Bound], first: int, *registers: Partial, session: bool = False
+    aggregates: Mapping[str, Bound], first: int, *registers: Partial, session: bool = False, forgets: bool = False
 ) -> tuple[tuple[LeafSet, ...], tuple[Output, ...]]:
     """All partials in one set: tuples in final order can be combined by functions that do not commute, too."""
-    partials: list[Partial] = [ROW_COUNT, TimeSpan(None)]
+    partials: list[Partial] = [ROW_COUNT, TimeSpan(None), *([RunBegin(None)] if forgets else [])]
     slots: dict[str, list[int]] = {name: [] for name in aggregates}
     for name, bound in aggregates.items():
         for partial in bound.partials:

@@ -4,7 +4,7 @@ The state is a log of segments, each a packed pane table, and one small header. 
 segments of a tier are folded into one of the next tier: so every partial is rewritten a logarithmic number of times,
 and a cold worker reads tens of values, not thousands. A segment is dropped when the last window over it has closed.
 With windows over tuples that may never happen, so the log is rewritten as one segment when more than half of it is
-useless.
+useless, and dropped when all of it is.
 """
 
 from __future__ import annotations
@@ -377,7 +377,9 @@ class PaneStore:
             header = self._append(header, folded, tier + 1)
 
     def _rewrite_if_useless(self, header: Header, table: PaneTable) -> Header:
-        """Rewrite the log as one segment when less than half of it is still useful."""
+        """Rewrite the log as one segment when less than half of it is still useful; drop it when nothing is."""
+        if not table.size:
+            return self._drop_all(header)
         if sum(segment.leaves for segment in header.segments) <= 2 * table.size + USELESS_LEAVES:
             return header
         tier = max(segment.tier for segment in header.segments)

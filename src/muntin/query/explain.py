@@ -154,16 +154,22 @@ def _over_numbered(operator: OrderedOperator, query: Query) -> list[str]:
     return [
         f"Rows in event-time order, {panes} of {leaf_bytes(operator)} bytes: rows go to the window stage unaggregated "
         "and wait there until they are finalized; then their order is final, with equal times in the order of their "
-        "values. The last leaf of every key is kept forever."
+        f"values. {_last_leaf(operator.forget_after)}"
     ]
 
 
 def _over_delta(operator: DeltaOperator, query: Query) -> list[str]:
     return [
         f"Rows in event-time order whose {operator.window.column!r} has not decreased, a leaf of "
-        f"{leaf_bytes(operator)} bytes for each; the others are counted as invalid rows and excluded. The last leaf of "
-        "every key is kept forever."
+        f"{leaf_bytes(operator)} bytes for each; the others are counted as invalid rows and excluded. "
+        f"{_last_leaf(operator.window.forget_after)}"
     ]
+
+
+def _last_leaf(forget_after: int | None) -> str:
+    if forget_after is None:
+        return "The last leaf of every key is kept forever; forget_after= drops that of keys that never come back."
+    return f"A key is forgotten once it has had no such row for {describe(forget_after)}: its next row is its first."
 
 
 _DESCRIBED: dict[type[WindowOperator], Callable[[Any, Query], list[str]]] = {

@@ -14,7 +14,14 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, positive_count
+from muntin.windows.model import (
+    ForwardContext,
+    Parameters,
+    TupleWindow,
+    check_name,
+    checked_forgetting,
+    positive_count,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,13 +38,13 @@ class CountWindow(TupleWindow):
     def parameters(self) -> tuple[str, Parameters]:
         slide = {"slide": self.slide} if self.slide != self.size else {}
         wait = {"max_wait": describe(self.max_wait)} if self.max_wait is not None else {}
-        return "count", {"size": self.size, **slide, **wait}
+        return "count", {"size": self.size, **slide, **wait, **self._forgetting}
 
     @property
     def label(self) -> str:
         slide = f", {self.slide:,}" if self.slide != self.size else ""
         wait = f", max_wait={describe(self.max_wait)}" if self.max_wait is not None else ""
-        return f"count({self.size:,}{slide}{wait})"
+        return f"count({self.size:,}{slide}{wait}{self._forgetting_label})"
 
     def extent(self, window_id: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The tuples `[first, end)` of each window."""
@@ -55,14 +62,22 @@ class CountWindow(TupleWindow):
 
 
 def count(
-    size: int, slide: int | None = None, max_wait: Duration | None = None, *, name: str | None = None
+    size: int,
+    slide: int | None = None,
+    max_wait: Duration | None = None,
+    *,
+    forget_after: Duration | None = None,
+    name: str | None = None,
 ) -> CountWindow:
     """The last `size` tuples of a key, every `slide` tuples; `slide` defaults to `size`.
 
     With `max_wait`, a window that gets no tuple for this much event time is emitted incomplete, with `partial` true.
     It keeps its tuples: when the missing ones arrive, it is emitted again, complete.
+
+    With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
     """
     size = positive_count(size, "size")
     step = size if slide is None else positive_count(slide, "slide")
     wait = None if max_wait is None else positive_microseconds(max_wait, "max_wait")
-    return CountWindow(check_name(name), size, step, wait)
+    forgets = checked_forgetting(forget_after, wait, "max_wait")
+    return CountWindow(check_name(name), size, step, wait, forget_after=forgets)

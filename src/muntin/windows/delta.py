@@ -18,9 +18,10 @@ import numpy as np
 
 from muntin.arrays import Array, Int64Array, search_behind
 from muntin.checks import is_integer
+from muntin.durations import Duration
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, Given, Opaque, check_given, shown
-from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name
+from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, checked_forgetting
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,11 +35,11 @@ class DeltaWindow(TupleWindow):
 
     @property
     def parameters(self) -> tuple[str, Parameters]:
-        return "delta", {"column": self.column, "size": self.size, "slide": self.slide}
+        return "delta", {"column": self.column, "size": self.size, "slide": self.slide, **self._forgetting}
 
     @property
     def label(self) -> str:
-        return f"delta({shown(self.column)!r}, {self.size:,}, {self.slide:,})"
+        return f"delta({shown(self.column)!r}, {self.size:,}, {self.slide:,}{self._forgetting_label})"
 
     def triggers(self, deltas: Array, begin: Int64Array, end: Int64Array, first: Int64Array) -> Int64Array:
         """The positions of all triggers, in order.
@@ -91,8 +92,19 @@ def reach_below(deltas: Array, amount: int | float) -> Array:
     return ~reach_above(~deltas, amount)
 
 
-def delta(column: ColumnLike, size: int | float, slide: int | float, *, name: str | None = None) -> DeltaWindow:
-    """A window over the last `size` of `column`, triggered whenever it has grown by more than `slide`."""
+def delta(
+    column: ColumnLike,
+    size: int | float,
+    slide: int | float,
+    *,
+    forget_after: Duration | None = None,
+    name: str | None = None,
+) -> DeltaWindow:
+    """A window over the last `size` of `column`, triggered whenever it has grown by more than `slide`.
+
+    With `forget_after`, a key that has had no valid tuple for this much event time is forgotten: its next tuple is its
+    first, whatever its value.
+    """
     check_given(column, "column")
     for argument, value in (("size", size), ("slide", slide)):
         is_number = is_integer(value) or isinstance(value, float | np.floating)
@@ -101,7 +113,8 @@ def delta(column: ColumnLike, size: int | float, slide: int | float, *, name: st
                 f"{argument} must be a positive number below 2**63, an amount of {shown(column)!r}, got {value!r}."
             )
     given = column if isinstance(column, str) else Opaque(column)
-    return DeltaWindow(check_name(name), given, _plain(size), _plain(slide))
+    forgets = checked_forgetting(forget_after)
+    return DeltaWindow(check_name(name), given, _plain(size), _plain(slide), forget_after=forgets)
 
 
 def _plain(value: int | float) -> int | float:

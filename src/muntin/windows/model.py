@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.checks import encodable, is_integer
+from muntin.durations import Duration, describe, positive_microseconds
 from muntin.errors import MuntinError
 from muntin.written import call
 
 ForwardContext = Literal["free", "aware"]
 Ids = TypeVar("Ids", int, Int64Array)
 Parameters: TypeAlias = dict[str, str | int | float]
-_NAMED = ("offset", "max_wait", "zone", "week_start")
+_NAMED = ("offset", "max_wait", "forget_after", "zone", "week_start")
 """The arguments that `repr` writes with their names."""
 NEVER = np.iinfo(np.int64).min
 """The end of the last window of a tuple that is in no window."""
@@ -131,8 +132,38 @@ class TupleWindow(Window):
     after that is too late: it would change the numbers of finalized tuples.
     """
 
+    forget_after: int | None = field(default=None, kw_only=True, metadata={"later": True})
+    """After how much event time without a tuple a key is forgotten, in microseconds: then its numbers begin anew."""
+
+    @property
+    def _forgetting(self) -> Parameters:
+        """The argument, as the user gives it."""
+        return {} if self.forget_after is None else {"forget_after": describe(self.forget_after)}
+
+    @property
+    def _forgetting_label(self) -> str:
+        return "".join(f", {name}={value}" for name, value in self._forgetting.items())
+
     def last_ends(self, times: Int64Array) -> Int64Array:
         return times + 1
+
+
+def forgetting(window: Window) -> int | None:
+    """After how much time without a tuple the window's keys are forgotten, if they are."""
+    return window.forget_after if isinstance(window, TupleWindow) else None
+
+
+def checked_forgetting(forget_after: Duration | None, at_least: int | None = None, argument: str = "") -> int | None:
+    """`forget_after` in microseconds; at least as long as another argument, which is in microseconds."""
+    if forget_after is None:
+        return None
+    length = positive_microseconds(forget_after, "forget_after")
+    if at_least is not None and length < at_least:
+        raise MuntinError(
+            f"forget_after is {forget_after!r}, shorter than {argument}, which is {describe(at_least)}: a key would be "
+            f"forgotten before its windows are complete. Give at least {describe(at_least)}, or leave it out."
+        )
+    return length
 
 
 def check_name(name: str | None) -> str | None:

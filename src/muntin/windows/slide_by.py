@@ -27,7 +27,14 @@ import numpy as np
 
 from muntin.arrays import Int64Array
 from muntin.durations import Duration, describe, positive_microseconds
-from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_name, positive_count
+from muntin.windows.model import (
+    ForwardContext,
+    Parameters,
+    TupleWindow,
+    check_name,
+    checked_forgetting,
+    positive_count,
+)
 
 MOST_REPEATS = 1_000
 """How often a key repeats its last window before it pauses."""
@@ -43,11 +50,11 @@ class SlideByTuple(TupleWindow):
 
     @property
     def parameters(self) -> tuple[str, Parameters]:
-        return "slide_by_tuple", {"size": describe(self.size), "every": self.every}
+        return "slide_by_tuple", {"size": describe(self.size), "every": self.every, **self._forgetting}
 
     @property
     def label(self) -> str:
-        return f"slide_by_tuple({describe(self.size)}, {self.every:,})"
+        return f"slide_by_tuple({describe(self.size)}, {self.every:,}{self._forgetting_label})"
 
     def trigger(self, window_id: Int64Array) -> Int64Array:
         """The tuple that triggers each window."""
@@ -84,11 +91,11 @@ class SlideByTime(TupleWindow):
 
     @property
     def parameters(self) -> tuple[str, Parameters]:
-        return "slide_by_time", {"last": self.last, "every": describe(self.every)}
+        return "slide_by_time", {"last": self.last, "every": describe(self.every), **self._forgetting}
 
     @property
     def label(self) -> str:
-        return f"slide_by_time({self.last:,}, {describe(self.every)})"
+        return f"slide_by_time({self.last:,}, {describe(self.every)}{self._forgetting_label})"
 
     def end(self, window_id: Int64Array) -> Int64Array:
         return (window_id + 1) * self.every
@@ -110,11 +117,25 @@ class SlideByTime(TupleWindow):
         return first, behind - 1
 
 
-def slide_by_tuple(size: Duration, every: int, *, name: str | None = None) -> SlideByTuple:
-    """A window over the last `size` of time, triggered by every `every`-th tuple of a key."""
-    return SlideByTuple(check_name(name), positive_microseconds(size, "size"), positive_count(every, "every"))
+def slide_by_tuple(
+    size: Duration, every: int, *, forget_after: Duration | None = None, name: str | None = None
+) -> SlideByTuple:
+    """A window over the last `size` of time, triggered by every `every`-th tuple of a key.
+
+    With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
+    """
+    length = positive_microseconds(size, "size")
+    forgets = checked_forgetting(forget_after, length, "size")
+    return SlideByTuple(check_name(name), length, positive_count(every, "every"), forget_after=forgets)
 
 
-def slide_by_time(last: int, every: Duration, *, name: str | None = None) -> SlideByTime:
-    """A window over the last `last` tuples of a key, every `every` of time."""
-    return SlideByTime(check_name(name), positive_count(last, "last"), positive_microseconds(every, "every"))
+def slide_by_time(
+    last: int, every: Duration, *, forget_after: Duration | None = None, name: str | None = None
+) -> SlideByTime:
+    """A window over the last `last` tuples of a key, every `every` of time.
+
+    With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
+    """
+    count, pace = positive_count(last, "last"), positive_microseconds(every, "every")
+    forgets = checked_forgetting(forget_after, pace, "every")
+    return SlideByTime(check_name(name), count, pace, forget_after=forgets)

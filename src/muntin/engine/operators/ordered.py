@@ -2,8 +2,8 @@
 
 The order of finalized tuples is final, so every tuple gets a number. Count windows only need panes of
 `gcd(size, slide)` tuples (SPRINGALD, section IV-B, the count-based case). The windows of the other two may begin at any
-tuple and need a leaf for each. The time of a leaf is the number of its first tuple. The last leaf of a key is kept for
-ever: it has the count of the key's tuples.
+tuple and need a leaf for each. The last leaf of a key is kept until the key is forgotten: it has the count of the key's
+tuples.
 """
 
 from __future__ import annotations
@@ -15,62 +15,15 @@ from math import gcd
 
 import numpy as np
 
-from muntin.arrays import BoolArray, Int64Array, Runs, expand, positions_in_runs, run_starts, search
-from muntin.engine.operators.leaf_index import LeafIndex
+from muntin.arrays import BoolArray, Int64Array, Runs, expand, run_starts, search
+from muntin.engine.operators.numbered import Numbered, Numbers
 from muntin.engine.operators.operator import MOST_ANSWERS, Answers, Arrival, Closing, OperatorLeaves, TupleOperator
-from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME, ROW_COUNT_FIELD
 from muntin.panes.table import Layout, Leaves, PaneTable
 from muntin.panes.tuples import Tuples
 from muntin.partials.rows import Rows
 from muntin.windows import CountWindow, SlideByTime, SlideByTuple
+from muntin.windows.model import forgetting
 from muntin.windows.slide_by import MOST_REPEATS
-
-
-class Numbered:
-    """Leaves of numbered tuples, key by key."""
-
-    def __init__(self, leaves: Leaves) -> None:
-        self.leaves = leaves
-        self.starts = run_starts(leaves.key)
-        self.lengths = np.diff(self.starts, append=len(leaves))
-        self.first_time, self.last_time = leaves.state[FIRST_TIME], leaves.state[LAST_TIME]
-
-    @cached_property
-    def next_number(self) -> Int64Array:
-        """The number of the first tuple after each leaf."""
-        return self.leaves.time + self.leaves.state[ROW_COUNT_FIELD]
-
-    @cached_property
-    def last(self) -> Int64Array:
-        """The last leaf of each key."""
-        return self.starts + self.lengths - 1
-
-    @cached_property
-    def is_last(self) -> BoolArray:
-        last = np.zeros(len(self.leaves), dtype=bool)
-        last[self.last] = True
-        return last
-
-    @cached_property
-    def by_number(self) -> LeafIndex:
-        """Shared by all count windows."""
-        return LeafIndex(self.leaves.key, self.leaves.time)
-
-    def of_key(self, per_key: Int64Array) -> Int64Array:
-        """Repeat a value per key for every leaf of the key."""
-        return np.repeat(per_key, self.lengths)
-
-    def from_end(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The distances of the ranges' begins and ends from the end of their key, in tuples. Each is of one key."""
-        key_end = self.of_key(self.next_number[self.last])[begin]
-        return key_end - self.leaves.time[begin], key_end - self.next_number[end - 1]
-
-    def last_of(self, keys: Int64Array) -> tuple[Int64Array, BoolArray]:
-        """The last leaf of each of these keys, and whether there is one."""
-        last = np.searchsorted(self.leaves.key, keys, side="right") - 1
-        if not len(self.leaves):
-            return last, np.zeros(len(keys), dtype=bool)
-        return last, (last >= 0) & (self.leaves.key[last] == keys)
 
 
 @dataclass(frozen=True)
@@ -88,6 +41,11 @@ class WindowRanges:
 @dataclass(frozen=True)
 class OrderedOperator(TupleOperator):
     needs_order = True
+
+    @property
+    def forget_after(self) -> int | None:
+        """After how much time without a tuple a key is forgotten: the same for all windows of the operator."""
+        return forgetting(self.windows[0][1])
 
     @cached_property
     def pane(self) -> int:
@@ -108,34 +66,32 @@ class OrderedOperator(TupleOperator):
         tuples = arrival.finalized
         if not len(tuples):
             return None
-        start = self._leaf_numbers(tuples, Numbered(self.own(table)[0]))
+        before = Numbered(self.own(table)[0], self.forget_after)
+        numbers = Numbers.of(tuples.key, tuples.time, before)
+        start = self._leaf_numbers(tuples, numbers, before)
         if self.pane == 1:
             rows = Rows(tuples.columns, tuples.time, None, len(tuples))
-            leaves = Leaves(tuples.key, start, self.leaf_set.lift(rows))
+            leaves = Leaves(tuples.key, start, numbers.noted(self.leaf_set.lift(rows)))
             return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
         first = run_starts(tuples.key, start)
         rows = Rows(tuples.columns, tuples.time, Runs.of(first, len(tuples)), len(first))
-        leaves = Leaves(tuples.key[first], start[first], self.leaf_set.lift(rows))
+        leaves = Leaves(tuples.key[first], start[first], numbers.noted(self.leaf_set.lift(rows), first))
         return OperatorLeaves(self.table_of(layout, table, leaves, rows.dictionaries))
 
-    def _leaf_numbers(self, tuples: Tuples, before: Numbered) -> Int64Array:
+    def _leaf_numbers(self, tuples: Tuples, numbers: Numbers, before: Numbered) -> Int64Array:
         """For each newly finalized tuple, the number of the first tuple of its leaf."""
-        runs = run_starts(tuples.key)
-        lengths = np.diff(runs, append=len(tuples))
-        last, known = before.last_of(tuples.key[runs])
-        number = positions_in_runs(runs, len(tuples))
-        if known.any():
-            number += np.repeat(np.where(known, before.next_number[last], 0), lengths)
-        start = number // self.pane * self.pane
+        number, begin = numbers.number, numbers.begin
+        start = number // self.pane * self.pane if begin is None else number - (number - begin) % self.pane
         if self.shortest_wait is None:
             return start
+        runs, lengths, last, known = numbers.key_starts, numbers.key_lengths, numbers.last, numbers.known
         # A leaf also begins after every pause. Without a pause, the last leaf of the batch before is continued.
         waited = np.zeros(len(tuples), dtype=bool)
         waited[1:] = (np.diff(tuples.time) >= self.shortest_wait) & (np.diff(tuples.key) == 0)
-        open_leaf = np.zeros(len(runs), dtype=np.int64)
+        open_leaf = start[runs]
         if known.any():
             waited[runs] = known & (tuples.time[runs] - before.last_time[last] >= self.shortest_wait)
-            open_leaf = np.where(known, before.leaves.time[last], 0)
+            open_leaf = np.where(known, before.leaves.time[last], open_leaf)
         position = np.arange(len(tuples))
         since = np.maximum.accumulate(np.where(waited, position, 0))
         paused = waited[since] & (since >= np.repeat(runs, lengths))
@@ -145,7 +101,7 @@ class OrderedOperator(TupleOperator):
         (leaves,) = self.own(table)
         if not len(leaves):
             return
-        numbered_leaves = Numbered(leaves)
+        numbered_leaves = Numbered(leaves, self.forget_after)
         ranges_of_models: list[tuple[int, WindowRanges]] = []
         for model, window in self.windows:
             for ranges in _closing_ranges(window, numbered_leaves, after, until):
@@ -179,17 +135,17 @@ class OrderedOperator(TupleOperator):
         (own_leaves,) = leaves
         if not len(own_leaves):
             return [np.zeros(0, dtype=bool)]
-        numbered = Numbered(own_leaves)
+        numbered = Numbered(own_leaves, self.forget_after)
         needed = numbered.is_last.copy()
         for _, window in self.windows:
             if isinstance(window, CountWindow):
                 following = window.complete(numbered.next_number[numbered.last]) * window.slide
-                needed |= numbered.next_number > numbered.of_key(following)
+                needed |= numbered.next_number > numbered.of_run(following)
             elif isinstance(window, SlideByTuple):
                 needed |= numbered.last_time > watermark - window.size
             elif isinstance(window, SlideByTime):
-                needed |= np.arange(len(own_leaves)) > numbered.of_key(numbered.last - window.last)
-        return [needed]
+                needed |= np.arange(len(own_leaves)) > numbered.of_run(numbered.last - window.last)
+        return [numbered.that_go_on(needed, watermark)]
 
 
 def _closing_ranges(window: object, leaves: Numbered, after: int, until: int) -> Iterator[WindowRanges]:
@@ -205,11 +161,10 @@ def _closing_ranges(window: object, leaves: Numbered, after: int, until: int) ->
 
 def _complete(window: CountWindow, leaves: Numbered, after: int) -> WindowRanges:
     """Windows whose last tuple is newly finalized."""
-    first = -(-leaves.leaves.time[leaves.starts] // window.slide)
+    first = -(-leaves.number[leaves.starts] // window.slide)
     count = np.maximum(window.complete(leaves.next_number[leaves.last]) - first, 0)
     ids, run = expand(first, count)
-    key = leaves.leaves.key[leaves.starts][run]
-    begin, end = leaves.by_number.ranges(key, *window.extent(ids))
+    begin, end = leaves.by_number.ranges(leaves.run[leaves.starts][run], *window.extent(ids))
     new = leaves.last_time[end - 1] >= after
     ids, begin, end = ids[new], begin[new], end[new]
     return WindowRanges(ids, begin, end, leaves.first_time[begin], leaves.last_time[end - 1])
@@ -224,13 +179,13 @@ def _waited(window: CountWindow, wait: int, leaves: Numbered, after: int, until:
     ids = window.complete(leaves.next_number[last])
     started = ids * window.slide < leaves.next_number[last]
     last, ids = last[started], ids[started]
-    begin, _ = leaves.by_number.ranges(leaves.leaves.key[last], *window.extent(ids))
+    begin, _ = leaves.by_number.ranges(leaves.run[last], *window.extent(ids))
     return WindowRanges(ids, begin, last + 1, leaves.first_time[begin], leaves.last_time[last], partial=True)
 
 
 def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> WindowRanges:
-    # Every tuple has a leaf, and the numbers of a key are consecutive: so triggers are `every` leaves apart.
-    number = leaves.leaves.time[leaves.starts]
+    # Every tuple has a leaf, and the numbers of a run are consecutive: so triggers are `every` leaves apart.
+    number = leaves.number[leaves.starts]
     first = leaves.starts + (window.every - 1 - number) % window.every
     steps, run = expand(np.zeros(len(first), dtype=np.int64), -((first - leaves.last - 1) // window.every))
     triggers = first[run] + steps * window.every
@@ -239,7 +194,7 @@ def _slid_by_tuple(window: SlideByTuple, leaves: Numbered, after: int) -> Window
     time = leaves.last_time[triggers]
     begin = search(leaves.last_time, time - window.size, leaves.starts[run], triggers, side="right")
     end = search(leaves.last_time, time, triggers, leaves.last[run] + 1, side="right")
-    return WindowRanges(window.triggered(leaves.leaves.time[triggers]), begin, end, time - window.size, time)
+    return WindowRanges(window.triggered(leaves.number[triggers]), begin, end, time - window.size, time)
 
 
 def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int) -> Iterator[WindowRanges]:
@@ -253,10 +208,10 @@ def _slid_by_time(window: SlideByTime, leaves: Numbered, after: int, until: int)
     # Repetitions close with the next tuple, when that is newly finalized.
     repeated = np.flatnonzero(~leaves.is_last & (following >= after))
     count = np.clip(following[repeated] // window.every - 1 - first[repeated], 0, MOST_REPEATS)
-    first_of_key = leaves.of_key(leaves.starts)
+    first_of_run = leaves.of_run(leaves.starts)
 
     def ranges(last: Int64Array, ids: Int64Array) -> WindowRanges:
-        begin = np.maximum(last + 1 - window.last, first_of_key[last])
+        begin = np.maximum(last + 1 - window.last, first_of_run[last])
         return WindowRanges(ids, begin, last + 1, time[begin], window.end(ids))
 
     yield ranges(at_once, first[at_once])

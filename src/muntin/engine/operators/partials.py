@@ -38,6 +38,30 @@ class TimeSpan(Partial):
 
 ROW_COUNT_FIELD, FIRST_TIME, LAST_TIME = range(3)
 """The fields that every leaf of a tuple operator begins with: the row count and the time span."""
+RUN_BEGIN = 3
+"""The next field, where keys are forgotten."""
+
+
+@dataclass(frozen=True)
+class RunBegin(Partial):
+    """The number of the first tuple in the run of a leaf, see `Numbered`. The operator sets it."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field("int64"),)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def lift(self, rows: Rows) -> State:
+        return (np.zeros(rows.group_count, dtype=np.int64),)
+
+    def combine(self, left: State, right: State) -> State:
+        return right
+
+    def reduce(self, state: State, runs: Runs) -> State:
+        return (runs.least(state[0]),)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from muntin.features.order import SAMPLING
 from muntin.features.sampling import combined, error_metric
 from muntin.features.sampling.combined import Combination
 from muntin.sizes import describe_size, size_in_bytes
+from muntin.windows.model import forgetting
 from muntin.written import call, defaults, unlike
 
 AUTO = "auto"
@@ -97,6 +98,12 @@ class Approximation(Option):
                 "approximate() needs an estimator, and a function of windows has none: nothing is known of the error "
                 "of its rows. Use .agg() with aggregates, or with A.custom(..., estimate=...), whose estimate you "
                 "write yourself; or .shed(rate=...), which calls the function with a part of the rows."
+            )
+        forgetful = next((window for window in draft.windows if forgetting(window) is not None), None)
+        if forgetful is not None:
+            raise MuntinError(
+                f"forget_after lets the numbers of a key's rows begin anew in {forgetful.title}, and the samples of "
+                "approximate() go by these numbers; leave out one of the two."
             )
         if draft.aggregates:
             planned = draft.planned()

@@ -17,8 +17,9 @@ import pyarrow as pa
 from muntin.arrays import BoolArray, Float64Array, Int64Array, Runs, UInt64Array, positions_in_runs, run_starts
 from muntin.engine.operators.delta import DeltaOperator
 from muntin.engine.operators.leaf_index import LeafIndex
+from muntin.engine.operators.numbered import Numbered
 from muntin.engine.operators.operator import NEVER_MORE, TupleOperator, WindowOperator
-from muntin.engine.operators.ordered import Numbered, OrderedOperator
+from muntin.engine.operators.ordered import OrderedOperator
 from muntin.engine.operators.partials import FIRST_TIME, LAST_TIME
 from muntin.engine.operators.session import SessionOperator
 from muntin.engine.operators.time import TimeOperator

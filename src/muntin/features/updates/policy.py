@@ -10,7 +10,8 @@ from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.features.order import UPDATES
-from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime
+from muntin.windows import CountWindow, DeltaWindow, PaneWindow, SessionWindow, SlideByTime, Window
+from muntin.windows.model import forgetting
 from muntin.written import call
 
 MODES = {"on_close": "once, when the window closes", "on_change": "also while it is open, whenever it has changed"}
@@ -95,6 +96,11 @@ class Updates(Option):
             raise MuntinError(
                 f"max_wait emits parts of count windows when their key pauses, and {self.what} emits them whenever "
                 "they change; leave out one of the two."
+            )
+        if isinstance(window, Window) and forgetting(window) is not None:
+            raise MuntinError(
+                f"forget_after lets the numbers of a key's windows begin anew after a pause, and {self.what} tells the "
+                "rows of a window by its number, which a late row in the pause would change; leave out one of the two."
             )
         if isinstance(window, SlideByTime):
             raise MuntinError(
