@@ -43,7 +43,8 @@ def in_order(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
     """The rows in their final order, with nulls first, and NaN after all other numbers."""
 
     def rank(row: Row) -> list[Any]:
-        values = [row[column] for column in columns]
+        # Structs have no order, but their text has.
+        values = [repr(row[column]) if isinstance(row[column], dict) else row[column] for column in columns]
         return [row["t"], *((False,) if value is None else (True, spark_order(value)) for value in values)]
 
     return sorted(rows, key=rank)
