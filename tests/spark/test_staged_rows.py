@@ -12,7 +12,8 @@ import pytest
 from muntin.engine.emitted import Emitted, Results
 from muntin.engine.metrics import ENGINE_METRICS, Metrics, names
 from muntin.engine.plan import Plan
-from muntin.spark.window_stage import READY, STAGED, StagedRow, StagedRows, _batch, _frame, unpacked
+from muntin.spark.table_stage import _batch, _results
+from muntin.spark.window_stage import MOST_ROWS, READY, STAGED, StagedRow, StagedRows, _frame, unpacked
 
 PLAN = cast("Plan", SimpleNamespace(steps=(), shards=(0,), reported=ENGINE_METRICS))
 
@@ -48,3 +49,9 @@ def test_rows_have_the_columns_of_the_stage() -> None:
     assert list(_frame(row).columns) == STAGED.names == _batch(row).schema.names
     assert _batch(row).to_pylist() == [{"task": 3, "payload": b"x", "metrics": [1, 2]}]
     assert _batch(StagedRow()).to_pylist() == [{"task": READY, "payload": None, "metrics": None}]
+
+
+def test_results_of_tables_leave_in_order_and_in_small_batches() -> None:
+    left = list(_results(iter([results(2 * MOST_ROWS + 1), results(0), results(3)])))
+    assert [batch.num_rows for batch in left] == [MOST_ROWS, MOST_ROWS, 1, 3]
+    assert [value for batch in left for value in batch["x"].to_pylist()] == [*range(2 * MOST_ROWS + 1), *range(3)]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from muntin.engine.features import Collect, Spread
@@ -29,8 +29,9 @@ from muntin.spark.scan_source import through
 from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
+from muntin.spark.table_stage import shard_of_panes, shard_of_table
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, shard_of_panes, shard_of_table, unpacked
+from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, unpacked
 from muntin.spark.worker_check import check_workers
 from muntin.windows import CountWindow
 
@@ -88,15 +89,23 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     plan = query.plan(shard_ids(partitions, shards))
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
+    schema = plan.result_schema if finish is None else finish.schema
+    if query.source.streaming:
+        staged = _packed_panes(query, plan, identity).transformWithStateInPandas(
+            ShardProcessor(plan, identity, finish), outputStructType=STAGED, outputMode="Append", timeMode="EventTime"
+        )
+        results = observed(staged, identity, plan.reported, query.name).where(F.col("payload").isNotNull())
+        return _behind_shards(plan, identity, results, schema)
+    emitted = STAGED if plan.steps else result_type(plan, schema)
     native = native_panes(query, plan)
     if isinstance(native, NativePanes):
         panes = grouped_panes(plan, native, _rows(query, plan))
-        staged = panes.mapInArrow(shard_of_panes(plan, native, identity, finish), STAGED)
+        results = panes.mapInArrow(shard_of_panes(plan, native, identity, finish), emitted)
     else:
         spread_over = partitions if any(numbers is not None for numbers in requested) else None
-        staged = _of_packed(query, plan, identity, finish, spread_over)
-    results = observed(staged, identity, plan.reported, query.name).where(F.col("payload").isNotNull())
-    return _behind_shards(plan, identity, results, plan.result_schema if finish is None else finish.schema)
+        packed_rows = _packed_panes(query, plan, identity, spread_over)
+        results = packed_rows.applyInArrow(shard_of_table(plan, identity, finish), emitted)
+    return _behind_shards(plan, identity, results, schema) if plan.steps else results
 
 
 def _rows(query: Query, plan: Plan) -> DataFrame:
@@ -105,8 +114,8 @@ def _rows(query: Query, plan: Plan) -> DataFrame:
     return _input(query, plan, query.source.frame if scan is None else scan.to_df())
 
 
-def _of_packed(query: Query, plan: Plan, identity: str, finish: Finish | None, partitions: int | None) -> DataFrame:
-    """What the shards emit, from packed panes; those of a table in this many partitions, if it matters."""
+def _packed_panes(query: Query, plan: Plan, identity: str, partitions: int | None = None) -> GroupedData:
+    """Packed panes by shard; those of a table in this many partitions, if it matters."""
     # Each input has its own pane stage and its own watermark. A union of the rows would have a single one, and the rows
     # of the slower input would be late. Spark's watermark is then that of the slowest input.
     first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
@@ -115,12 +124,7 @@ def _of_packed(query: Query, plan: Plan, identity: str, finish: Finish | None, p
     if partitions is not None and not query.source.streaming:
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
-    panes = packed_rows.drop("latest_time").groupBy("shard")
-    if not query.source.streaming:
-        return panes.applyInArrow(shard_of_table(plan, identity, finish), STAGED)
-    return panes.transformWithStateInPandas(
-        ShardProcessor(plan, identity, finish), outputStructType=STAGED, outputMode="Append", timeMode="EventTime"
-    )
+    return packed_rows.drop("latest_time").groupBy("shard")
 
 
 def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Schema) -> DataFrame:

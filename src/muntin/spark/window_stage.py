@@ -1,8 +1,8 @@
-"""The window stage on Spark: a stateful processor per shard for streams, a grouped map for tables."""
+"""The window stage of a stream on Spark: a stateful processor per shard, and what it emits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,16 +11,14 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from muntin.engine.batch import Arrived
 from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import Spread, Task
+from muntin.engine.features import Spread
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metrics, names
-from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
-from muntin.engine.shard import EVERYTHING, Shard
-from muntin.engine.store import Header, HotCache, PaneStore, TableStore
+from muntin.engine.shard import Shard
+from muntin.engine.store import Header, HotCache, PaneStore
 from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import begin_task
@@ -35,9 +33,6 @@ STAGED = T.StructType(
     ]
 )
 """The rows that the stage emits: packed results and packed jobs for tasks. The last row of a shard has its metrics."""
-
-_ARROW = pa.schema([("task", pa.int32()), ("payload", pa.binary()), ("metrics", pa.list_(pa.int64()))])
-
 
 READY = -1
 """The task number of rows with results."""
@@ -97,7 +92,7 @@ class ShardProcessor(StatefulProcessor):
         now = timers.getCurrentWatermarkInMs()
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
         run = Shard(plan, store, shard, task)
-        rows = StagedRows(plan, shard, _finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
+        rows = StagedRows(plan, shard, finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
         yield from map(_frame, rows.before_last())
         if not known or now > before or fired is not None:
             if known and fired is None:
@@ -118,51 +113,10 @@ class ShardProcessor(StatefulProcessor):
         )
 
 
-def _finished(finish: Finish | None, emitted: Iterator[Emitted]) -> Iterator[Emitted]:
+def finished(finish: Finish | None, emitted: Iterator[Emitted]) -> Iterator[Emitted]:
     if finish is None:
         return emitted
     return map(Results, finish.run(results.rows for results in emitted if isinstance(results, Results)))
-
-
-def shard_of_table(
-    plan: Plan, query: str, finish: Finish | None = None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The window stage of a table: all panes of a shard at once."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begin_task()
-        arrived = [PackedPanes(**row) for batch in batches for row in batch.to_pylist()]
-        yield from _table_rows(plan, arrived[0].shard, this_task(plan, query), arrived, finish)
-
-    return run
-
-
-def _table_rows(
-    plan: Plan, shard: int, task: Task, arrived: list[PackedPanes] | Arrived, finish: Finish | None
-) -> Iterator[pa.RecordBatch]:
-    """What a shard of a table emits."""
-    shard_plan = plan.of_shard(shard)
-    stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
-    emitted = _finished(finish, stage.run(arrived, EVERYTHING))
-    rows = StagedRows(shard_plan, shard, emitted, stage.metrics)
-    yield from map(_batch, rows.before_last())
-    yield _batch(rows.last())
-
-
-def shard_of_panes(
-    plan: Plan, panes: NativePanes, query: str, finish: Finish | None = None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The window stage of a table whose panes Spark made: all panes of some keys."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begin_task()
-        task = this_task(plan, query)
-        shard = plan.shards[task.number % len(plan.shards)]
-        rows = list(batches)
-        if rows:
-            yield from _table_rows(plan, shard, task, panes.arrived(plan, pa.Table.from_batches(rows)), finish)
-
-    return run
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -246,7 +200,7 @@ class StagedRows:
     def __init__(self, plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> None:
         self._reported = names(plan.reported)
         self._metrics = metrics
-        self._rows = _rows(plan, shard, emitted, metrics)
+        self._rows = staged(plan, shard, emitted, metrics)
         self._held = StagedRow()
 
     def before_last(self) -> Iterator[StagedRow]:
@@ -261,7 +215,8 @@ class StagedRows:
         return replace(self._held, metrics=[self._metrics[name] for name in self._reported])
 
 
-def _rows(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[StagedRow]:
+def staged(plan: Plan, shard: int, emitted: Iterable[Emitted], metrics: Metrics) -> Iterator[StagedRow]:
+    """Packed results and packed jobs, in their order."""
     tasks = _tasks(plan, shard)
     for results_or_job in emitted:
         if isinstance(results_or_job, Results):
@@ -292,7 +247,3 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 def _frame(row: StagedRow) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in vars(row).items()})
-
-
-def _batch(row: StagedRow) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([getattr(row, field.name)], field.type) for field in _ARROW], schema=_ARROW)
