@@ -4,26 +4,64 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 DAEMON = b"pyspark.daemon"
+_PAUSE = 0.1
+"""Seconds between two looks at the memory of workers."""
+
+
+@dataclass
+class Peak:
+    """The most memory that all workers had at one moment."""
+
+    size: int = 0
+    """In bytes. What processes share, such as code, is divided among them."""
+    workers: int = 0
+
+    def look(self) -> None:
+        sizes = _of_workers("smaps_rollup", "Pss:")
+        if sum(sizes) > self.size:
+            self.size, self.workers = sum(sizes), len(sizes)
+
+
+@contextmanager
+def together() -> Iterator[Peak]:
+    """The peak memory of all workers together, while the block runs. Idle workers of before do not count."""
+    end_idle_workers()
+    peak, ended = Peak(), Event()
+
+    def watch() -> None:
+        while not ended.wait(_PAUSE):
+            peak.look()
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        thread.join()
 
 
 def worker_peaks() -> list[int]:
     """The peak resident memory of each Python worker in bytes."""
-    return _of_workers("VmHWM")
+    return _of_workers("status", "VmHWM:")
 
 
 def worker_memory() -> list[int]:
     """The current resident memory of each Python worker in bytes."""
-    return _of_workers("VmRSS")
+    return _of_workers("status", "VmRSS:")
 
 
-def _of_workers(field: str) -> list[int]:
+def _of_workers(file: str, field: str) -> list[int]:
     sizes = []
     for pid in _workers():
-        lines = _read(pid, "status").decode().splitlines()
+        lines = _read(pid, file).decode().splitlines()
         sizes += [int(line.split()[1]) * 1024 for line in lines if line.startswith(field)]
     return sizes
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import muntin
-from muntin.bench.processes import worker_peaks
+from muntin.bench.processes import Peak, together
 from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.slide import COMPARED_KEYS, KEYS, PER_SECOND, count_differences, our_query, sparks_query
@@ -21,6 +21,8 @@ from muntin.query.scan import Scan
 
 RATIOS = (60, 600)
 TARGET = 8_000_000
+MOST_MEMORY = 1e9
+"""Bytes that the Python workers of a stream may have together."""
 FULL, QUICK = Load(KEYS, PER_SECOND, seconds=1040, batches=4), Load(KEYS, PER_SECOND, seconds=30, batches=3)
 _WARM_UP = 2
 """Batches that do not count: that of past rows, and the first one."""
@@ -40,13 +42,13 @@ def _measured(running: Running, load: Load) -> tuple[list[Record], Draw]:
     with running.step("warming up"):
         running.measure(our_query(_scan(running, _folder(running, main, 10)), 10).to_df(), _WARM_UP)
     scans, frames = {}, {}
+    peaks: dict[str, Peak] = {}
     for ratio in RATIOS:
         folder = _folder(running, main, ratio)
-        with running.step(f"scan, size/slide {ratio}"):
+        with running.step(f"scan, size/slide {ratio}"), together() as peaks[f"size/slide {ratio}: scan"]:
             scans[ratio] = running.measure(our_query(_scan(running, folder), ratio).to_df(), _WARM_UP)
-        with running.step(f"DataFrame, size/slide {ratio}"):
+        with running.step(f"DataFrame, size/slide {ratio}"), together() as peaks[f"size/slide {ratio}: DataFrame"]:
             frames[ratio] = running.measure(our_query(stream(running.spark, folder), ratio).to_df(), _WARM_UP)
-    peaks = worker_peaks()
     with running.step("comparing results"):
         wrong = _wrong(running)
     curves = {
@@ -54,11 +56,8 @@ def _measured(running: Running, load: Load) -> tuple[list[Record], Draw]:
         "a DataFrame in place of the scan": {ratio: measured.rows_per_s for ratio, measured in frames.items()},
     }
     records = [record for ratio in RATIOS for record in _records(ratio, scans[ratio], frames[ratio])]
-    memory = f"{sum(peaks) / 1e6:,.0f} MB in {len(peaks)} workers together"
-    records += [
-        Record("results that differ from Spark's", None, None, float(wrong), 0.0, "lower"),
-        Record("peak memory of the Python workers, bytes", None, None, None, None, "lower", note=memory),
-    ]
+    records.append(Record("results that differ from Spark's", None, None, float(wrong), 0.0, "lower"))
+    records += [_memory(f"{stream}: peak memory of the Python workers", peak) for stream, peak in peaks.items()]
     return records, partial(draw, curves)
 
 
@@ -97,6 +96,19 @@ def _records(ratio: int, scan: Measured, frame: Measured) -> list[Record]:
             baseline_name="DataFrame",
         ),
     ]
+
+
+def _memory(name: str, peak: Peak) -> Record:
+    return Record(
+        name=name,
+        rows_per_s=None,
+        baseline=MOST_MEMORY,
+        ratio=peak.size / MOST_MEMORY,
+        target=1.0,
+        better="lower",
+        baseline_name="bytes",
+        note=f"{peak.size / 1e6:,.0f} MB together in {peak.workers} processes",
+    )
 
 
 def _wrong(running: Running) -> int:

@@ -39,7 +39,7 @@ from muntin.windows.model import NEVER
 
 AHEAD = "__muntin_ahead"
 """A boolean column for rows that are too far ahead of the clock. Spark computes it, if it is needed."""
-FLUSH_LEAVES = 1_000_000
+FLUSH_LEAVES = 1 << 18
 """A task sends its leaves when it has more than this many: this bounds its memory."""
 NO_TIME = -62_135_596_800_000_000
 """The earliest time of Spark, for a task without tuples: it does not move the watermark."""

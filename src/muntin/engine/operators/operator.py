@@ -21,7 +21,7 @@ from muntin.partials.values import of_type
 from muntin.tree import FlatTree
 from muntin.windows import Window
 
-MOST_ANSWERS = 1 << 20
+MOST_ANSWERS = 1 << 18
 """How many windows are answered at once, at most: this bounds the memory of a batch that closes very many."""
 ALWAYS, NEVER_MORE = -(1 << 62), 1 << 62
 """The watermarks before the beginning and after the end of all times: a table is a stream between them."""

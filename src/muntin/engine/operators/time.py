@@ -153,7 +153,7 @@ class TimeReader:
             return
         new = [new_windows(panes, *model) for model in zip(self._operator.models, ids, strict=True)]
         count = sum(int(counts.sum()) for _, counts in new)
-        if count > MOST_ANSWERS:
+        if count > MOST_ANSWERS and any(first < last for first, last in ids):
             first, last = self._end_range
             after, until = max(after, first - 1), min(until, last)
             middle = (after + until) // 2
