@@ -10,8 +10,14 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-INK = ("#0b6e4f", "#7fb69e", "#c8553d", "#4059ad", "#999999")
-"""Colours of the systems, in the order in which they first occur."""
+INK = {
+    "Muntin": "#0b6e4f",
+    "Muntin, muntin.scan": "#0b6e4f",
+    "Muntin, DataFrame": "#7fb69e",
+    "Spark": "#c8553d",
+    "Flink SQL": "#4059ad",
+}
+"""The colours of the systems."""
 
 
 def draw(rates: Mapping[str, Mapping[str, float]], title: str, path: Path) -> None:
@@ -22,7 +28,7 @@ def draw(rates: Mapping[str, Mapping[str, float]], title: str, path: Path) -> No
     for place, system in enumerate(systems):
         groups = [(number, of_group[system]) for number, of_group in enumerate(rates.values()) if system in of_group]
         left = [number + (place - (len(systems) - 1) / 2) * width for number, _ in groups]
-        bars = axes.bar(left, [rate / 1e6 for _, rate in groups], width, color=INK[place % len(INK)], label=system)
+        bars = axes.bar(left, [rate / 1e6 for _, rate in groups], width, color=INK[system], label=system)
         axes.bar_label(bars, labels=[f"{rate / 1e6:.3g}" for _, rate in groups], fontsize=7)
     axes.set_xticks(range(len(rates)), list(rates))
     axes.set_yscale("log")

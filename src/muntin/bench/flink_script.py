@@ -16,15 +16,21 @@ SETTINGS = {
     "taskmanager.bind-host": "localhost",
     "taskmanager.host": "localhost",
     "table.local-time-zone": "UTC",
-    "table.exec.source.idle-timeout": "5 s",
 }
+FEWER_UPDATES = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "5 s",
+    "table.exec.mini-batch.size": "1000000",
+}
+"""For a value over all results, of which Flink otherwise sends every step."""
 
 
 def main(task: dict[str, Any]) -> dict[str, float]:
     from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    for name, value in SETTINGS.items():
+    settings = {**SETTINGS, **FEWER_UPDATES} if task["count"] else SETTINGS
+    for name, value in settings.items():
         tables.get_config().set(name, value)
     if task["jars"]:
         tables.get_config().set("pipeline.jars", ";".join(Path(jar).as_uri() for jar in task["jars"]))
@@ -35,11 +41,14 @@ def main(task: dict[str, Any]) -> dict[str, float]:
             " 'format' = 'parquet', 'parquet.utc-timezone' = 'true')"
         )
     answer = {}
-    for name, query in task["queries"].items():
+    queries = list(task["queries"].items())
+    warm_up = [] if task["count"] else queries[-1:]
+    for name, query in [*warm_up, *queries]:
         begun = perf_counter()
         if task["count"]:
             answer[name] = _counted(tables, f"SELECT {task['count']} FROM ({query})")
             continue
+        tables.execute_sql(f"DROP TABLE IF EXISTS sink_{name}")
         columns = tables.sql_query(query).get_schema()
         fields = zip(columns.get_field_names(), columns.get_field_data_types(), strict=True)
         shape = ", ".join(f"`{field}` {_type(kind)}" for field, kind in fields)

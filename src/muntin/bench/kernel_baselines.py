@@ -7,7 +7,7 @@ keeps a state from batch to batch, none packs panes to be sent, and none knows o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,8 +77,9 @@ def slices(tuples: Tuples, size: int, slide: int) -> Float64Array:
     return totals
 
 
-BASELINES: dict[str, Callable[[Tuples, int, int], Float64Array]] = {
-    "bucket per window": buckets,
+BUCKETS = "bucket per window"
+BASELINES: Mapping[str, Callable[[Tuples, int, int], Float64Array]] = {
+    BUCKETS: buckets,
     "FlatFAT": flat_fat,
     "slices": slices,
 }

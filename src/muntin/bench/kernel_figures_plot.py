@@ -15,6 +15,8 @@ from muntin.bench.kernel_figures import Figure, Values
 
 INK = ("#0b6e4f", "#c8553d", "#4059ad", "#d4a017", "#999999")
 COLUMNS = 3
+STEEP = 20
+"""Values that differ by more than this have a logarithmic axis."""
 
 
 def draw(figures: Sequence[Figure], values: Values, path: Path) -> None:
@@ -31,24 +33,25 @@ def draw(figures: Sequence[Figure], values: Values, path: Path) -> None:
 
 def _draw(axes: Any, figure: Figure, values: Values) -> None:
     unit = 1e6 if figure.y.startswith("million") else 1.0
-    curves = list(dict.fromkeys(point.curve for point in figure.points))
     own = values[figure.number]
-    if not figure.x:  # a bar per curve
-        axes.bar(curves, [own[curve, 0] / unit for curve in curves], color=INK[0])
-        axes.tick_params(axis="x", rotation=40)
-    for curve, ink in zip(curves, INK * len(curves), strict=False):
-        if not figure.x:
-            break
-        points = [(point.x, own[curve, point.x] / unit) for point in figure.points if point.curve == curve]
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=ink, label=curve)
-    for point in figure.points:
-        if point.paper is not None and figure.x:
-            axes.plot(point.x, point.paper / unit, marker="*", color="black", linestyle="none")
-    axes.set(xlabel=figure.x, ylabel=figure.y, xscale="log" if figure.log_x and figure.x else "linear")
-    axes.set_ylim(bottom=0)
-    if len(curves) > 1 and any(name in ("FlatFAT", "slide 10 µs") for name in curves):
-        axes.set_yscale("symlog" if min(own.values()) <= 0 else "log")
     axes.set_title(f"{figure.number}: {figure.title}", loc="left", fontsize=9, weight="bold")
     axes.spines[["top", "right"]].set_visible(False)
-    if figure.x:
-        axes.legend(frameon=False, fontsize=6)
+    axes.set_ylabel(figure.y)
+    curves = list(dict.fromkeys(point.curve for point in figure.points))
+    if not figure.x:
+        axes.bar(curves, [own[curve, 0] / unit for curve in curves], color=INK[0])
+        axes.tick_params(axis="x", rotation=40, labelsize=7)
+        return
+    for curve, ink in zip(curves, INK * len(curves), strict=False):
+        points = [(point.x, own[curve, point.x] / unit) for point in figure.points if point.curve == curve]
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, color=ink, label=curve)
+    said = [(point.x, point.paper / unit) for point in figure.points if point.paper is not None]
+    if said:
+        axes.plot(*zip(*said, strict=True), marker="*", color="black", linestyle="none", label="the paper, A30")
+    axes.set_xlabel(figure.x)
+    axes.set_xscale("log" if figure.log_x else "linear")
+    if max(own.values()) > STEEP * min(own.values()) > 0:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=6)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from muntin.bench.flink import Job
 
-AT = "`at` TIMESTAMP(6), t AS CAST(`at` AS TIMESTAMP(3)), WATERMARK FOR t AS t - INTERVAL '1' SECOND"
-"""Watermarks are of milliseconds in Flink."""
+AT = "`at` TIMESTAMP(6), t AS CAST(`at` AS TIMESTAMP(3)), WATERMARK FOR t AS t - INTERVAL '1' DAY"
+"""Watermarks are of milliseconds in Flink. They wait for the whole stream: Flink reads the files of a folder in any
+order, so that with a shorter delay, rows would come too late.
+"""
 NEXMARK = Job(
     columns={
         "persons": f"id BIGINT, name STRING, city STRING, {AT}",
