@@ -1,7 +1,8 @@
 """The resident memory of Spark's Python workers over time, with compression and without.
 
-The stops query over whole reports of Linear Road, in windows of three hours by an hour. So most batches close no
-window, and what the workers have in memory is what they store. Freed memory goes back to the system at once
+The stops query over whole reports of Linear Road, in windows of twelve hours by three. So most batches close no window,
+and what the workers have in memory is what they store. In one shard: with more, Spark moves shards between workers, and
+a worker that gets one reads its chunks only when a window needs them. Freed memory goes back to the system at once
 (`MUNTIN_KEEP_FREED_MEMORY=off`): otherwise the resident memory would be that of the largest batch so far.
 """
 
@@ -24,10 +25,11 @@ from muntin.bench.report import Record
 from muntin.bench.running import Draw, Running, run_benchmark
 from muntin.bench.steady import stream
 
-ADVANCE = "1 hour"
-PAST, SECONDS = lr.SPAN + 600, 300
-"""Seconds of event time in the first batch, and in each other one."""
-WARM_UP = 2
+SIZE, ADVANCE = "12 hours", "3 hours"
+HALF_HOUR, TEN_MINUTES = 1800, 600
+"""Seconds of event time in a batch: before the windows are full, and after."""
+WARM_UP = 12 * 3600 // HALF_HOUR + 1
+"""Batches after which the windows are full."""
 KEEP = "MUNTIN_KEEP_FREED_MEMORY"
 NEVER, DELAY = "∞", "1 min"
 LESS = 0.9
@@ -37,11 +39,12 @@ LESS = 0.9
 @dataclass(frozen=True)
 class Scale:
     joins: float
-    """Vehicles that join per second. Each makes 37 reports, and is in windows for three hours."""
+    """Vehicles that join per second. Each makes 37 reports, and is in windows for twelve hours."""
     batches: int
+    """Measured ones, of ten minutes each."""
 
 
-FULL, QUICK = Scale(20.0, 10), Scale(0.5, 2)
+FULL, QUICK = Scale(10.0, 18), Scale(0.2, 2)
 
 
 def run(out: Path, quick: bool = False) -> int:
@@ -59,7 +62,8 @@ def run(out: Path, quick: bool = False) -> int:
 def measured(running: Running, scale: Scale, target: float | None) -> tuple[list[Record], Draw]:
     """Both runs, one after the other over the same files."""
     running.steps(3)
-    folder, lengths = running.place / "reports", [PAST] + [SECONDS] * (scale.batches + WARM_UP - 1)
+    muntin.configure(running.spark, shards=1)
+    folder, lengths = running.place / "reports", [HALF_HOUR] * WARM_UP + [TEN_MINUTES] * scale.batches
     with running.step("making data"):
         write_road(folder, steady(scale.joins, sum(lengths)), lengths)
     runs = {}
@@ -74,7 +78,7 @@ def measured(running: Running, scale: Scale, target: float | None) -> tuple[list
 
 def stops(frame: DataFrame) -> muntin.Query:
     """The stops of each vehicle, over whole reports, as A_C stores them."""
-    window = W.sliding(lr.SIZE, ADVANCE)
+    window = W.sliding(SIZE, ADVANCE)
     query = muntin.over(frame, window, time="time", watermark=lr.WATERMARK, by="vehicle")
     return query.apply(lr.count_stops, "stops long")
 

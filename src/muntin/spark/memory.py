@@ -8,10 +8,14 @@ import os
 import sys
 from functools import cache
 
+import pyarrow as pa
+
 KEPT = 1 << 30
 """Bytes of free memory that a worker may keep; blocks of this size and larger are given back at once."""
+RETURNED = 1 << 18
+"""If none is to be kept: the size from which a block goes back to the system as soon as it is free."""
 VARIABLE = "MUNTIN_KEEP_FREED_MEMORY"
-"""The environment variable of a worker that turns this off."""
+"""The environment variable of a worker that says whether freed memory is kept."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`."""
 
@@ -20,7 +24,10 @@ _frozen_modules = 0
 
 def begin_task() -> None:
     """Prepare the worker: every task of the stages begins with this."""
-    keep_freed_memory()
+    if os.environ.get(VARIABLE, "on").strip().lower() in ("off", "false", "0"):
+        return_freed_memory()
+    else:
+        keep_freed_memory()
     freeze_modules()
 
 
@@ -39,16 +46,42 @@ def freeze_modules() -> None:
 
 @cache
 def keep_freed_memory() -> None:
-    """Change the settings of glibc, once per worker; with another C library, nothing changes.
+    """Keep large blocks, from now on; with another C library than glibc, nothing changes.
 
     By default, glibc gives large blocks back to the system as soon as they are free, and every page of the next array
     has to be mapped and zeroed again. For arrays of some megabytes, that can take as long as the computation.
     """
-    if os.environ.get(VARIABLE, "on").strip().lower() in ("off", "false", "0"):
-        return
+    _set_thresholds(KEPT)
+
+
+def return_freed_memory() -> None:
+    """Give large blocks back at once, and the small ones that are free now."""
+    _return_large_blocks()
+    if (c := _c_library()) is not None:
+        c.malloc_trim(0)
+
+
+@cache
+def _return_large_blocks() -> None:
+    """Unless it is set, what counts as large grows up to 32 MB with the blocks that a process frees.
+
+    Arrow's own allocator would keep what it has.
+    """
+    _set_thresholds(RETURNED)
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _set_thresholds(size: int) -> None:
+    if (c := _c_library()) is not None:
+        c.mallopt(_M_MMAP_THRESHOLD, size)
+        c.mallopt(_M_TRIM_THRESHOLD, size)
+
+
+@cache
+def _c_library() -> ctypes.CDLL | None:
+    """The process's C library, if it is glibc."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, KEPT)
-    mallopt(_M_TRIM_THRESHOLD, KEPT)
+        c = ctypes.CDLL(None)
+        return c if hasattr(c, "mallopt") and hasattr(c, "malloc_trim") else None
+    except OSError:
+        return None
