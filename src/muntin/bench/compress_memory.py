@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 import muntin
@@ -100,6 +101,11 @@ def records_of(plain: Run, compressed: Run, target: float | None) -> list[Record
         )
         for name, value, base, wanted in (
             ("median over time", median(compressed.samples), median(plain.samples), target),
+            ("lower quartile, mostly between closings", _low(compressed), _low(plain), None),
             ("peak", compressed.memory, plain.memory, None),
         )
     ]
+
+
+def _low(run: Run) -> float:
+    return float(np.quantile(run.samples, 0.25))

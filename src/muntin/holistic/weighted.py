@@ -67,6 +67,6 @@ def slabs(selected: Selection, windows: Int64Array) -> Iterator[Slab]:
         end = max(int(np.searchsorted(tuples_until, tuples_before + MOST_TUPLES, side="right")), begin + 1)
         group = windows[begin:end]
         row, window_index = expand(selected.begin[group], selected.sizes[group])
-        order = np.lexsort((selected.order_keys[row], window_index))
+        order = stable_order(selected.order_keys[row], window_index)
         yield Slab(group, row[order], window_index[order], selected.weights[row[order]])
         begin, tuples_before = end, int(tuples_until[end - 1])

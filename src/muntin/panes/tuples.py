@@ -83,7 +83,7 @@ class Tuples:
             positions = order[tied]
             ranks = self._ranks(positions, first)
             if not is_sorted(run, *ranks):  # tuples from chunks already are
-                order[tied] = positions[np.lexsort((*reversed(ranks), run))]
+                order[tied] = positions[stable_order(*(_whole(rank) for rank in reversed(ranks)), run)]
         return order
 
     def _ranks(self, positions: Int64Array, first: str | None) -> list[Array]:

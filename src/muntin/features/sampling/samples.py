@@ -171,7 +171,7 @@ class Samples:
             return self
         # Only panes with too many tuples are sorted; most were reduced before.
         order = np.flatnonzero(np.repeat(too_large, lengths))
-        order = order[np.lexsort((self.priority[order], pane[order], self.key[order]))]
+        order = order[stable_order(self.priority[order], pane[order], self.key[order])]
         needed, dropped = np.ones(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
         needed[order] = False
         if self.distinct:
@@ -234,7 +234,7 @@ class Samples:
     def _latest_of_equals(self, before: int) -> Samples:
         """The last of equal values (equal priorities) before a position, and all tuples after the position."""
         early = np.flatnonzero(self.position < before)
-        order = early[np.lexsort((-self.position[early], self.priority[early], self.key[early]))]
+        order = early[stable_order(-self.position[early], self.priority[early], self.key[early])]
         needed = self.position >= before
         needed[order[self._first_of_equals(order, self.key)]] = True
         return self if all_true(needed) else self.take(needed)
@@ -314,7 +314,7 @@ class Samples:
             return np.arange(first, last)
         priority = self.priority[first:last]
         smallest = np.argpartition(priority, most)[:most]
-        return np.asarray(first + smallest[np.lexsort((priority[smallest],))])
+        return np.asarray(first + smallest[stable_order(priority[smallest])])
 
     def _smallest(
         self, first: Int64Array, length: Int64Array, most: Int64Array, candidates: Int64Array | None = None
@@ -331,7 +331,7 @@ class Samples:
         rank = position - first[window]  # stays valid, as each window is sorted on its own
         priority = self.priority[rows]
         # A complete sample stays in order whatever the other windows are, so that ties do not depend on them.
-        rows = rows[np.lexsort((priority if self.distinct else np.where(is_complete[window], 0, priority), window))]
+        rows = rows[stable_order(priority if self.distinct else np.where(is_complete[window], 0, priority), window)]
         if self.distinct:
             distinct = run_starts(window, self.priority[rows])
             rows, window = rows[distinct], window[distinct]
