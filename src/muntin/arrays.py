@@ -276,7 +276,7 @@ def search_behind(values: Array, targets: Array, starts: Int64Array) -> Int64Arr
 _FEW = 1024
 
 
-def stable_order(*columns: Int64Array) -> Int64Array:
+def stable_order(*columns: Int64Array | UInt64Array) -> Int64Array:
     """`np.lexsort` of integers, as a radix sort: each digit is packed with a position into one integer.
 
     Sorting integers is several times as fast as sorting positions by them.
@@ -284,7 +284,7 @@ def stable_order(*columns: Int64Array) -> Int64Array:
     length = len(columns[0])
     if length < _FEW:
         return np.lexsort(columns)
-    order = np.arange(length)
+    order: Int64Array | None = None  # as they are
     position_bits = length.bit_length()
     room = 62 - position_bits
     digit, filled = np.zeros(length, dtype=np.int64), 0
@@ -299,13 +299,17 @@ def stable_order(*columns: Int64Array) -> Int64Array:
             if filled == room:
                 order = _by_digit(digit, order, position_bits)
                 digit, filled = np.zeros(length, dtype=np.int64), 0
-    return _by_digit(digit, order, position_bits) if filled else order
+    if filled:
+        return _by_digit(digit, order, position_bits)
+    return np.arange(length) if order is None else order
 
 
-def _by_digit(digit: Int64Array, order: Int64Array, position_bits: int) -> Int64Array:
-    packed = digit[order] << position_bits | np.arange(len(order))
+def _by_digit(digit: Int64Array, order: Int64Array | None, position_bits: int) -> Int64Array:
+    packed = (digit if order is None else digit[order]) << position_bits
+    packed |= np.arange(len(packed))
     packed.sort()
-    return np.asarray(order[packed & ((1 << position_bits) - 1)])
+    packed &= (1 << position_bits) - 1
+    return packed if order is None else np.asarray(order[packed])
 
 
 def numbered(values: Int64Array, bound: int) -> tuple[Int64Array, Int64Array]:

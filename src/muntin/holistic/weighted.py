@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from muntin.arrays import Float64Array, Int64Array, expand, positions_in_runs, run_starts
+from muntin.arrays import Float64Array, Int64Array, expand, positions_in_runs, run_starts, stable_order
 from muntin.holistic.contents import Selection
 from muntin.partials.groups import sums
 

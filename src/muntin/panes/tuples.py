@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, BoolArray, Int64Array, UInt64Array, all_true, any_true, is_sorted
+from muntin.arrays import BoolArray, Int64Array, UInt64Array, all_true, any_true, is_sorted, stable_order
 from muntin.partials import values
 
 MEMBERSHIP = "__muntin_families"
@@ -83,18 +83,18 @@ class Tuples:
             positions = order[tied]
             ranks = self._ranks(positions, first)
             if not is_sorted(run, *ranks):  # tuples from chunks already are
-                order[tied] = positions[stable_order(*(_whole(rank) for rank in reversed(ranks)), run)]
+                order[tied] = positions[stable_order(*reversed(ranks), run)]
         return order
 
-    def _ranks(self, positions: Int64Array, first: str | None) -> list[Array]:
+    def _ranks(self, positions: Int64Array, first: str | None) -> list[Int64Array]:
         """Sort keys of the tuples at `positions`, the most significant first."""
-        ranks: list[Array] = []
-        bits: list[Array] = []  # of floating numbers, compared last: they distinguish 0.0 from -0.0
+        ranks: list[Int64Array] = []
+        bits: list[Int64Array] = []  # of floating numbers, compared last: they distinguish 0.0 from -0.0
         names = self.columns.schema.names
         for name in sorted(names, key=lambda name: name != first):
             part = self.columns.column(name).take(pa.array(positions))
             if part.null_count:
-                ranks.append(np.asarray(part.is_valid()))
+                ranks.append(np.asarray(part.is_valid()).astype(np.int64))
             if values.is_fixed(part.type):
                 ranks.append(values.fixed_order_keys(part))
             elif values.is_ranked(part.type):

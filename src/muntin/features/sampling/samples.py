@@ -29,6 +29,7 @@ from muntin.arrays import (
     positions_in_runs,
     run_numbers,
     run_starts,
+    stable_order,
 )
 from muntin.engine.operators.leaf_index import LeafIndex
 from muntin.panes.tuples import Tuples, by_key_and_time
@@ -331,7 +332,9 @@ class Samples:
         rank = position - first[window]  # stays valid, as each window is sorted on its own
         priority = self.priority[rows]
         # A complete sample stays in order whatever the other windows are, so that ties do not depend on them.
-        rows = rows[stable_order(priority if self.distinct else np.where(is_complete[window], 0, priority), window)]
+        rows = rows[
+            stable_order(priority if self.distinct else np.where(is_complete[window], np.uint64(0), priority), window)
+        ]
         if self.distinct:
             distinct = run_starts(window, self.priority[rows])
             rows, window = rows[distinct], window[distinct]
