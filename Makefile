@@ -3,13 +3,16 @@
 # make test     lint, types and tests
 # make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone, benchmarks on Spark
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
+# make docs     the documentation as a site, in build/site: a link that leads nowhere is an error
+# make package  wheel and sdist in dist/, checked, and the wheel tried alone
+# make matrix   the wheel alone with every Python and Spark: up to an hour (options: ARGS=--help)
 # make compare  the speed of two revisions without Spark, about six minutes: make compare ARGS="OLD [NEW]"
 
 VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test test-extended faults lint bench compare pictures test-oldest clean
+.PHONY: help setup demo trading test test-extended faults lint bench compare pictures test-oldest docs package matrix clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -39,6 +42,15 @@ lint: setup
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+docs: setup
+	@$(VENV)/bin/python scripts/build_docs.py
+
+package: setup
+	@$(WITH_JAVA) scripts/package $(VENV)
+
+matrix: setup
+	@$(WITH_JAVA) $(VENV)/bin/python scripts/matrix.py $(ARGS)
+
 bench: setup
 	@$(WITH_JAVA) $(VENV)/bin/muntin bench slide
 
@@ -46,8 +58,9 @@ compare: setup
 	@$(VENV)/bin/python scripts/compare_speed.py $(ARGS)
 
 pictures: setup
-	@$(WITH_JAVA) $(VENV)/bin/python scripts/draw_windows.py
+	@$(VENV)/bin/python scripts/draw_windows.py
 	@$(VENV)/bin/python scripts/draw_calendar.py
+	@$(VENV)/bin/python scripts/window_pages.py
 
 $(OLDEST)/.ready: pyproject.toml scripts/setup
 	@scripts/setup $(OLDEST) 'pyspark==4.1.*'
@@ -56,4 +69,4 @@ test-oldest: $(OLDEST)/.ready
 	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m 'not extended'
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results dist
+	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results dist build

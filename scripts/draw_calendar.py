@@ -1,4 +1,4 @@
-"""Draw docs/windows/calendar.png: five days in Berlin over hours in UTC, one of them without an hour.
+"""Draw docs/windows/calendar.svg: five days in Berlin over hours in UTC, one of them without an hour.
 
 Run it with `make pictures`.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from muntin import windows as W
 
-TARGET = Path(__file__).parents[1] / "docs" / "windows" / "calendar.png"
+TARGET = Path(__file__).parents[1] / "docs" / "windows" / "calendar.svg"
 HOUR = 3_600 * 10**6
 FIRST = (date(2024, 3, 29) - date(1970, 1, 1)).days
 DAYS, LONG = 5, 3
@@ -49,7 +50,8 @@ def main() -> None:
     axes.set_xlabel("UTC. Clocks are put forward on 31 March: that day has 23 hours.", size=9, color=INK)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    figure.savefig(TARGET)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "calendar"}):
+        figure.savefig(TARGET, metadata={"Date": None})
     print(TARGET)
 
 

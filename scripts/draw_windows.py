@@ -1,4 +1,4 @@
-"""Draw docs/windows/*.png: twelve tuples, and the windows of every model over them, computed by one query.
+"""Draw docs/windows/*.svg: twelve tuples, and the windows of every model over them, computed by one query.
 
 Run it with `make pictures`.
 """
@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Literal
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ from matplotlib.patches import FancyBboxPatch
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
+from muntin.testing import Stream
 
 TARGET = Path(__file__).parents[1] / "docs" / "windows"
 
@@ -98,26 +100,31 @@ class Answer:
     contents: tuple[int, ...]
 
 
+SCHEMA = "at timestamp, km long, bit long"
+TUPLES = [
+    (EPOCH + timedelta(minutes=minute), km, 1 << position)
+    for position, (minute, km) in enumerate(zip(MINUTES, KILOMETRES, strict=True))
+]
+"""Each has another bit, so the sum of the bits encodes the contents of a window."""
+
+
 def answers() -> dict[str, list[Answer]]:
-    """The results of every model, from one query over a table of the tuples."""
-    spark = muntin.session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    rows = [
-        (EPOCH + timedelta(minutes=minute), km, 1 << position)
-        for position, (minute, km) in enumerate(zip(MINUTES, KILOMETRES, strict=True))
-    ]
-    tuples = spark.createDataFrame(rows, "at timestamp, km long, bit long")
+    """The results of every model, from one query over a stream of the tuples."""
     models = [picture.window for picture in PICTURES.values()]
-    # Every tuple is another bit, so the sum encodes the contents of a window.
-    results = muntin.over(tuples, *models, time="at").agg(n=A.count(), bits=A.sum("bit")).to_df()
-    flat = results.selectExpr(
-        "window_name", "window_id", "unix_micros(window.start)", "unix_micros(window.end)", "partial", "n", "bits"
+    stream = Stream(
+        lambda tuples: muntin.over(tuples, *models, time="at", watermark="1 hour").agg(n=A.count(), bits=A.sum("bit")),
+        SCHEMA,
     )
+    stream.batch(TUPLES)
+    stream.watermark(EPOCH + timedelta(days=1))
     results_of_models: dict[str, list[Answer]] = {name: [] for name in PICTURES}
     names = {picture.window.title: name for name, picture in PICTURES.items()}
-    for title, window, start, end, partial, count, bits in flat.collect():
-        contents = tuple(position for position in range(len(MINUTES)) if bits >> position & 1)
-        results_of_models[names[title]].append(Answer(window, start / 60e6, end / 60e6, partial, count, contents))
+    for row in stream.results:
+        contents = tuple(position for position in range(len(MINUTES)) if row["bits"] >> position & 1)
+        start, end = ((row["window"][bound] - EPOCH) / timedelta(minutes=1) for bound in ("start", "end"))
+        partial = bool(row["partial"])
+        answer = Answer(row["window_id"], start, end, partial, row["n"], contents)
+        results_of_models[names[row["window_name"]]].append(answer)
     for answers_of_model in results_of_models.values():
         answers_of_model.sort(key=lambda answer: (answer.id, not answer.partial))
     return results_of_models
@@ -155,7 +162,7 @@ def draw(name: str, answers: Sequence[Answer], path: Path) -> None:
         figure.text(x, (below + (rows + 0.16) * row) / height, text, color=_FAINT, fontsize=9, ha="right")
     axes.text(_FIRST, rows + 0.95, "odometer, km" if chart else "tuples", color=_FAINT, fontsize=9, va="center")
     _tuples(axes, picture, answers, rows + 0.95, 0.85 * chart / row)
-    figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
+    save(figure, path)
 
 
 def draw_all(answers_of_models: Mapping[str, Sequence[Answer]], path: Path) -> None:
@@ -189,7 +196,13 @@ def draw_all(answers_of_models: Mapping[str, Sequence[Answer]], path: Path) -> N
             axes.axhline(bottom + 0.5, color=_INK, alpha=0.12, linewidth=0.8, xmin=-0.36, clip_on=False)
     _tuples(axes, PICTURES["tumbling"], answers_of_models["tumbling"], rows + 1.1, 0, labelled=False)
     figure.text(_MARGIN, (below + (rows + 1.1) * row) / height, "twelve tuples", color=_FAINT, fontsize=9, va="center")
-    figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """The same drawing is the same file: a picture changes only if its windows do."""
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+        figure.savefig(path, metadata={"Date": None})
 
 
 def _axis(axes: Axes) -> None:
@@ -267,9 +280,9 @@ def main() -> None:
     TARGET.mkdir(exist_ok=True)
     answers_of_models = answers()
     for name in PICTURES:
-        draw(name, answers_of_models[name], TARGET / f"{name}.png")
-    draw_all(answers_of_models, TARGET / "all.png")
-    for path in sorted(TARGET.glob("*.png")):
+        draw(name, answers_of_models[name], TARGET / f"{name}.svg")
+    draw_all(answers_of_models, TARGET / "all.svg")
+    for path in sorted(TARGET.glob("*.svg")):
         print(f"{path.relative_to(TARGET.parents[1])}: {path.stat().st_size / 1000:.0f} KB")
 
 

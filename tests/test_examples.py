@@ -63,8 +63,8 @@ MODELS = [name for name in W.__all__ if name.islower()]
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_picture_and_an_example(model: str) -> None:
     page = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
-    assert f"](windows/{model}.png)" in page
-    assert (ROOT / "docs" / "windows" / f"{model}.png").stat().st_size < 60_000
+    assert f"](windows/{model}.svg)" in page
+    assert (ROOT / "docs" / "windows" / f"{model}.svg").stat().st_size < 60_000
     assert f"W.{model}(" in (ROOT / "examples" / f"window_{model}.py").read_text(encoding="utf-8")
 
 

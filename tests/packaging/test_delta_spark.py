@@ -7,8 +7,9 @@ import venv
 from pathlib import Path
 
 import pytest
+from scripts.try_wheel import BIN, ROOT, run
 
-from tests.packaging.test_plain_install import BIN, ROOT, place, run
+from tests.packaging.test_plain_install import place
 
 __all__ = ["place"]
 SCRIPT = Path(__file__).parent / "delta_spark_script.py"

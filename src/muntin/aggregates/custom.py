@@ -223,6 +223,12 @@ def custom(
     window as a dict of NumPy arrays by column, the number of tuples in the window, and the confidence. It returns
     `(value, error)` or `(value, error, low, high)`. You define what the error measures; it is compared
     with the `error=` of `.approximate()`.
+
+    Examples
+    --------
+    >>> product = A.custom(lambda fare: np.log(fare), np.add, np.exp, commutative=True)
+    >>> round(of_hour(product))
+    128440
     """
     for name, function in (("lift", lift), ("combine", combine), ("lower", lower)):
         if not callable(function):

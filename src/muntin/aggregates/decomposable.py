@@ -286,55 +286,131 @@ def _lower_extreme_count(states: Sequence[State], dictionaries: Dictionaries) ->
 
 
 def count(column: ColumnLike | None = None, *, where: Where = None) -> Aggregate:
-    """The number of tuples; with a column, the number of those in which it is not null."""
+    """The number of tuples; with a column, the number of those in which it is not null.
+
+    Examples
+    --------
+    >>> of_hour(A.count())
+    7
+    >>> of_hour(A.count("fare"))
+    6
+    >>> of_hour(A.count(where="fare > 6"))
+    5
+    """
     return CountAggregate(where, column)
 
 
 def sum(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The sum: a long for integers, ten more digits for decimals (overflow is an error in both), else a double."""
+    """The sum: a long for integers, ten more digits for decimals (overflow is an error in both), else a double.
+
+    Examples
+    --------
+    >>> of_hour(A.sum("fare"))
+    43.5
+    >>> of_hour(A.sum("km", where="route = 'A'"))
+    443
+    """
     return SumAggregate(where, column)
 
 
 def min(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The smallest value; NaN counts as the largest, as in Spark."""
+    """The smallest value; NaN counts as the largest, as in Spark.
+
+    Examples
+    --------
+    >>> of_hour(A.min("fare"))
+    5.0
+    """
     return ExtremeAggregate(where, column, "min")
 
 
 def max(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The largest value; NaN counts as the largest, as in Spark."""
+    """The largest value; NaN counts as the largest, as in Spark.
+
+    Examples
+    --------
+    >>> of_hour(A.max("fare"))
+    9.5
+    >>> of_hour(A.max("route"))
+    'B'
+    """
     return ExtremeAggregate(where, column, "max")
 
 
 def mean(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The mean: a decimal with four more decimal places for decimals, as in Spark, else a double."""
+    """The mean: a decimal with four more decimal places for decimals, as in Spark, else a double.
+
+    Examples
+    --------
+    >>> of_hour(A.mean("fare"))
+    7.25
+    """
     return MeanAggregate(where, column)
 
 
 def var_pop(column: ColumnLike, *, where: Where = None) -> Aggregate:
+    """The population variance.
+
+    Examples
+    --------
+    >>> of_hour(A.var_pop("fare"))
+    2.0625
+    """
     return VarianceAggregate(where, column, sample=False, root=False)
 
 
 def var_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The unbiased sample variance; null for a single value, as in Spark."""
+    """The unbiased sample variance; null for a single value, as in Spark.
+
+    Examples
+    --------
+    >>> of_hour(A.var_samp("fare"))
+    2.475
+    """
     return VarianceAggregate(where, column, sample=True, root=False)
 
 
 def stddev_pop(column: ColumnLike, *, where: Where = None) -> Aggregate:
+    """The square root of the population variance.
+
+    Examples
+    --------
+    >>> of_hour(A.stddev_pop("km"))
+    10.842094834863014
+    """
     return VarianceAggregate(where, column, sample=False, root=True)
 
 
 def stddev_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The square root of the sample variance; null for a single value, as in Spark."""
+    """The square root of the sample variance; null for a single value, as in Spark.
+
+    Examples
+    --------
+    >>> of_hour(A.stddev_samp("km"))
+    11.710800875382398
+    """
     return VarianceAggregate(where, column, sample=True, root=True)
 
 
 def first(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The value with the earliest event time; the smallest if there are several."""
+    """The value with the earliest event time; the smallest if there are several.
+
+    Examples
+    --------
+    >>> of_hour(A.first("route"))
+    'A'
+    """
     return ExtremeAggregate(where, column, "first")
 
 
 def last(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The value with the latest event time; the largest if there are several."""
+    """The value with the latest event time; the largest if there are several.
+
+    Examples
+    --------
+    >>> of_hour(A.last("fare"))
+    6.5
+    """
     return ExtremeAggregate(where, column, "last")
 
 
@@ -343,6 +419,13 @@ def argmin(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = N
 
     Rows with a null `by` are skipped; a null `column` can be the answer. Ties in `by` go to the earliest tuple, then to
     the smallest `column`, nulls last.
+
+    Examples
+    --------
+    >>> of_hour(A.argmin("route", "fare"))
+    'A'
+    >>> of_hour(A.argmin("fare"))
+    datetime.datetime(2024, 5, 1, 12, 2, tzinfo=zoneinfo.ZoneInfo(key='UTC'))
     """
     return _arg(column, by, where, greatest=False)
 
@@ -352,6 +435,11 @@ def argmax(column: ColumnLike, by: ColumnLike | None = None, *, where: Where = N
 
     Rows with a null `by` are skipped; a null `column` can be the answer. Ties in `by` go to the earliest tuple, then to
     the smallest `column`, nulls last.
+
+    Examples
+    --------
+    >>> of_hour(A.argmax("route", "fare"))
+    'A'
     """
     return _arg(column, by, where, greatest=True)
 
@@ -361,10 +449,22 @@ def _arg(column: ColumnLike, by: ColumnLike | None, where: Where, greatest: bool
 
 
 def max_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The number of tuples with the largest value."""
+    """The number of tuples with the largest value.
+
+    Examples
+    --------
+    >>> of_hour(A.max_count("route"))
+    3
+    """
     return ExtremeCountAggregate(where, column, greatest=True)
 
 
 def min_count(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The number of tuples with the smallest value."""
+    """The number of tuples with the smallest value.
+
+    Examples
+    --------
+    >>> of_hour(A.min_count("fare"))
+    1
+    """
     return ExtremeCountAggregate(where, column, greatest=False)

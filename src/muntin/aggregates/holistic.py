@@ -127,12 +127,26 @@ def _orderable(column: str, types: Types) -> pa.DataType:
 
 
 def median(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The exact median, as Spark's `median`: the mean of the two middle values if the count is even."""
+    """The exact median, as Spark's `median`: the mean of the two middle values if the count is even.
+
+    Examples
+    --------
+    >>> of_hour(A.median("fare"))
+    7.25
+    """
     return QuantileAggregate(where, column, (0.5,), as_list=False)
 
 
 def quantile(column: ColumnLike, probability: float | Sequence[float], *, where: Where = None) -> Aggregate:
-    """Exact quantiles, as Spark's `percentile`: one number, or a list for several probabilities."""
+    """Exact quantiles, as Spark's `percentile`: one number, or a list for several probabilities.
+
+    Examples
+    --------
+    >>> of_hour(A.quantile("fare", 0.9))
+    8.75
+    >>> of_hour(A.quantile("fare", [0.25, 0.75]))
+    [6.5, 8.0]
+    """
     several = not isinstance(probability, int | float)
     probabilities = tuple(probability) if isinstance(probability, Sequence) else (probability,)
     if not probabilities or isinstance(probability, str | bytes):
@@ -144,7 +158,13 @@ def quantile(column: ColumnLike, probability: float | Sequence[float], *, where:
 
 
 def mode(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """The most frequent value; ties go to the smallest."""
+    """The most frequent value; ties go to the smallest.
+
+    Examples
+    --------
+    >>> of_hour(A.mode("fare"))
+    6.5
+    """
     return ModeAggregate(where, column)
 
 
@@ -153,15 +173,34 @@ def count_distinct(column: ColumnLike, *others: ColumnLike, where: Where = None)
 
     With several columns, the number of distinct combinations. Tuples with a null in any of them are skipped, as in
     Spark's `count_distinct`.
+
+    Examples
+    --------
+    >>> of_hour(A.count_distinct("route"))
+    2
+    >>> of_hour(A.count_distinct("route", "fare"))
+    4
     """
     return CountDistinctAggregate(where, column, others)
 
 
 def collect(column: ColumnLike, *, where: Where = None) -> Aggregate:
-    """A list of all values in time order, without nulls, as Spark's `collect_list`."""
+    """A list of all values in time order, without nulls, as Spark's `collect_list`.
+
+    Examples
+    --------
+    >>> of_hour(A.collect("fare"))
+    [5.0, 8.0, 6.5, 8.0, 9.5, 6.5]
+    """
     return CollectAggregate(where, column)
 
 
 def top_k(column: ColumnLike, k: int, *, where: Where = None) -> Aggregate:
-    """The k most frequent values and their counts: a list of (`item`, `count`), the most frequent first."""
+    """The k most frequent values and their counts: a list of (`item`, `count`), the most frequent first.
+
+    Examples
+    --------
+    >>> of_hour(A.top_k("route", 1))
+    [{'item': 'A', 'count': 4}]
+    """
     return TopKAggregate(where, column, whole_number(k, "k", MOST))

@@ -69,7 +69,8 @@ class Join:
 
         Examples
         --------
-        >>> join.agg(pairs=A.count(), fare=A.sum("fare"))
+        >>> pairs(table, table).agg(pairs=A.count()).to_df().select("route", "pairs").orderBy("route").collect()
+        [Row(route='A', pairs=16), Row(route='B', pairs=9)]
         """
         check_named(unnamed, named)
         joined, conditions = dict(self.aggregates), dict(self.conditions)
@@ -93,6 +94,11 @@ class Join:
         columns
             The columns to return beside window and keys, by these names; by default all. Other columns are neither
             shuffled nor kept.
+
+        Examples
+        --------
+        >>> "right_km" in pairs(table, table).rows(["left_fare", "right_km"]).to_df().columns
+        True
         """
         if self.aggregates:
             raise MuntinError("The join computes something already; use .agg() or .rows(), in two joins for both.")
@@ -112,7 +118,13 @@ class Join:
         return JoinRows(self, tuple(columns))
 
     def compress(self, *args: Any, **kwargs: Any) -> Join:
-        """Compress the rows that the state keeps, as `Query.compress()` does."""
+        """Compress the rows that the state keeps, as `Query.compress()` does.
+
+        Examples
+        --------
+        >>> pairs(table, table).rows().compress(after="10 minutes")
+        join(...).compress(after="10 minutes")
+        """
         return replace(self, query=self.query.compress(*args, **kwargs))
 
     def late(self, policy: LatePolicy) -> Join:
@@ -120,6 +132,11 @@ class Join:
 
         With "emit", the column `late` has the whole row in its field `left` or in its field `right`. Windows of a join
         are not corrected by late rows.
+
+        Examples
+        --------
+        >>> pairs(streamed, streamed).rows().late("emit")
+        join(...).late("emit")
         """
         one_of(policy, "late policy", {"drop": "", "emit": ""})
         return replace(self, query=self.query.late(policy))
@@ -128,6 +145,11 @@ class Join:
         """Drop a share of the rows of both sides, as `Query.shed()` does. Results get the column `quality`.
 
         Aggregates are scaled back to all pairs, with intervals. `rows()` returns the pairs of the kept rows.
+
+        Examples
+        --------
+        >>> pairs(table, table).agg(n=A.count()).shed(0.5, seed=1)
+        join(...).shed(rate=0.5, seed=1)
         """
         query = self.query.shed(*args, **kwargs)
         if query.kept_at_source is not None:
@@ -139,7 +161,15 @@ class Join:
         return replace(self, query=query)
 
     def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not available for joins: the pairs of two samples are not a sample of the pairs."""
+        """Not available for joins: the pairs of two samples are not a sample of the pairs.
+
+        Examples
+        --------
+        >>> pairs(table, table).approximate()
+        Traceback (most recent call last):
+            ...
+        muntin.errors.MuntinError: ...
+        """
         raise MuntinError(
             "approximate() is not available for joins: the pairs of two samples are not a sample of the pairs, so "
             "that their error is unknown. Use .shed(rate=...), which scales aggregates back to all pairs, with "
@@ -147,11 +177,23 @@ class Join:
         )
 
     def to_df(self) -> DataFrame:
-        """Return the results as a DataFrame: of streams, windows as they close; of tables, all windows."""
+        """Return the results as a DataFrame: of streams, windows as they close; of tables, all windows.
+
+        Examples
+        --------
+        >>> pairs(table, table).agg(n=A.count()).to_df().columns
+        ['window', 'window_id', 'route', 'n', 'window_time']
+        """
         return spark().build_join(self, self.prepared())
 
     def explain(self) -> None:
-        """Print how the join will run: panes, state per key, pairs, options, and the number of results."""
+        """Print how the join will run: panes, state per key, pairs, options, and the number of results.
+
+        Examples
+        --------
+        >>> pairs(table, table).agg(n=A.count()).explain()
+        Muntin: join of two tables on 'route', within tumbling(1 hour)...
+        """
         from muntin.joins.explain import explanation
 
         print(explanation(self, self.prepared()))
@@ -162,6 +204,13 @@ class Join:
 
     @property
     def window(self) -> PaneWindow:
+        """The window of the pairs.
+
+        Examples
+        --------
+        >>> pairs(table, table).window
+        W.tumbling("1 hour")
+        """
         (window,) = self.query.windows
         assert isinstance(window, PaneWindow), "join() checks this"
         return window

@@ -61,7 +61,8 @@ def join(
 
     Examples
     --------
-    >>> muntin.join(rides, payments, W.tumbling("1 hour"), on="ride", time="ts", watermark="10 minutes")
+    >>> muntin.join(table, table, W.tumbling("1 hour"), on="route", time="at").agg(pairs=A.count())
+    join(...).agg(pairs=A.count())
     """
     left, right = spark().frame_of(left), spark().frame_of(right)
     sources: dict[SideName, Source] = {

@@ -78,7 +78,9 @@ class Query:
 
         Examples
         --------
-        >>> query.agg(trips=A.count(), mean=A.mean("fare"))
+        >>> show(lambda rides: fares(rides).agg(largest=A.max("fare")))
+        12:00 to 13:00: A 4 30.5 9.5
+        12:00 to 13:00: B 3 13.0 6.5
         """
         check_named(unnamed, named)
         if self.function is not None:
@@ -123,6 +125,14 @@ class Query:
         columns
             The columns that the function gets, under the names that Spark gives them; by default all columns of the
             data.
+
+        Examples
+        --------
+        >>> def dearest(rides):
+        ...     return rides.sort_by([("fare", "descending")]).slice(0, 1).select(["fare", "km"])
+        >>> hours = lambda rides: muntin.over(rides, HOUR, time="at", watermark="0 seconds")
+        >>> show(lambda rides: hours(rides).apply(dearest, "fare double, km long"))
+        12:00 to 13:00: 9.5 127
         """
         if self.function is not None or self.aggregates:
             raise MuntinError("The query computes something already; use .agg() or .apply(), in two queries for both.")
@@ -171,6 +181,11 @@ class Query:
         unit
             What has that age. "pane": the rows of a pane, since its last row. "key": all rows of a key, since the last
             row of that key, so that idle keys are compressed and active ones are not. It needs `after`.
+
+        Examples
+        --------
+        >>> medians(rides).compress(after="10 minutes")
+        over(...).compress(after="10 minutes")
         """
         delay = None if isinstance(after, EllipsisType) else after
         from muntin.features.compression.policy import Compression
@@ -217,6 +232,11 @@ class Query:
             Your own error, which `error` then limits: a function of estimates, or a dict of functions by aggregate. It
             gets an object with the arrays `value`, `low`, `high`, `error`, `sampled` and `size`, with one value per
             group, and returns their errors. NaN means unknown, and unknown is answered exactly.
+
+        Examples
+        --------
+        >>> medians(rides).approximate(budget=400, error=0.05)
+        over(...).approximate(budget=400, error=0.05)
         """
         from muntin.features.sampling.policy import Approximation
 
@@ -264,6 +284,11 @@ class Query:
             Makes the choice of rows reproducible.
         confidence
             The confidence of the intervals.
+
+        Examples
+        --------
+        >>> fares(rides).shed(0.9, seed=1)
+        over(...).shed(rate=0.9, seed=1)
         """
         from muntin.features.shedding.policy import Shedding
 
@@ -290,6 +315,11 @@ class Query:
             The name of the aggregate to compare.
         descending
             Whether the largest value comes first.
+
+        Examples
+        --------
+        >>> show(lambda rides: fares(rides).top(1, by="paid"))
+        12:00 to 13:00: A 4 30.5 1
         """
         from muntin.features.ranking.policy import Top
 
@@ -325,13 +355,25 @@ class Query:
             The number of keys in the data, if you know it.
         skewed
             Whether a few keys have most of the rows.
+
+        Examples
+        --------
+        >>> fares(rides).parallel("active", workers=2)
+        over(...).parallel("active", workers=2)
         """
         from muntin.features.workers.policy import Parallel
 
         return self.use(Parallel.of(model, workers, batch, ordered, keys, skewed))
 
     def use(self, option: Option) -> Query:
-        """Add an option, one of Muntin's or your own. It replaces an option of the same name."""
+        """Add an option, one of Muntin's or your own. It replaces an option of the same name.
+
+        Examples
+        --------
+        >>> from examples.feature_checksum import Checksum
+        >>> fares(rides).use(Checksum(("fare",)))
+        over(...).use(Checksum(('fare',)))
+        """
         query, columns = self._reading(option.reads, f"{option.name}'s column")
         others = tuple(other for other in self.options if other.name != option.name)
         query = replace(query, options=(*others, option.reading([read for read, _ in columns])))
@@ -356,6 +398,12 @@ class Query:
         every
             The shortest time between two early rows of a window and key, by the clock, such as "10 seconds". By default
             there may be one in each batch.
+
+        Examples
+        --------
+        >>> show(lambda rides: fares(rides).emit("on_change"))
+        12:00 to 13:00: A 4 30.5 early 0
+        12:00 to 13:00: B 3 13.0 early 0
         """
         return self._updating(self._updates.with_emission(mode, every, self.source.streaming))
 
@@ -372,6 +420,14 @@ class Query:
             with `timing` "late" and the next `revision`.
         within
             For "update": how long a window stays correctable after its end, such as "1 hour".
+
+        Examples
+        --------
+        >>> stream = Stream(lambda rides: fares(rides).late("emit"), SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> _ = stream.watermark("2024-05-01 13:00")
+        >>> stream.batch([("2024-05-01 12:59", "A", 7.0, 140)]).late_rows
+        1
         """
         one_of(policy, "late policy", dict.fromkeys(get_args(LatePolicy), ""))
         if policy == "emit" and self.source.unreadable:
@@ -403,12 +459,25 @@ class Query:
         return replace(self, options=tuple(option for option in self.options if option.name != updates.name))
 
     def to_df(self) -> DataFrame:
-        """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows."""
+        """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows.
+
+        Examples
+        --------
+        >>> fares(table).to_df().select("route", "rides", "paid").orderBy("route").collect()
+        [Row(route='A', rides=4, paid=30.5), Row(route='B', rides=3, paid=13.0)]
+        """
         self.check_complete()
         return backend_of(self.source).to_df(self)
 
     def explain(self) -> None:
-        """Print how the query will run: panes, state per key, workers, options, and the number of results."""
+        """Print how the query will run: panes, state per key, workers, options, and the number of results.
+
+        Examples
+        --------
+        >>> fares(rides).explain()
+        Muntin: stream, windows over 'at' per 'route'
+        ...
+        """
         from muntin.query.explain import explanation
 
         self.check_complete()

@@ -59,7 +59,10 @@ def over(
 
     Examples
     --------
-    >>> muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", watermark="10 minutes", by="route")
+    >>> halves = W.tumbling("30 minutes")
+    >>> show(lambda rides: muntin.over(rides, halves, time="at", watermark="0 seconds").agg(n=A.count()))
+    12:00 to 12:30: 5
+    12:30 to 13:00: 2
     """
     source = backend_of(data).source_of(data)
     given_keys = column_names(by, "by")

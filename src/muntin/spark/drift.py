@@ -29,6 +29,12 @@ def drift(result: DataFrame, *, by: str | Sequence[str] | None = None, count: st
     count
         The column with the frequency of a group; by default the query's `A.count()`, else the size in `quality`,
         else 1.
+
+    Examples
+    --------
+    >>> hours = muntin.over(table, W.tumbling("15 minutes"), time="at", by="route").agg(n=A.count())
+    >>> [row.overlap for row in muntin.drift(hours.to_df()).orderBy("window").collect()]
+    [0.5, 0.0, 0.0]
     """
     if not isinstance(result, DataFrame):
         raise MuntinError(f"result must be the DataFrame of a query's results, got {type(result).__name__}.")

@@ -81,7 +81,13 @@ class Progress:
 
     @staticmethod
     def meanings() -> Mapping[str, str]:
-        """Every metric by its name, with its meaning."""
+        """Every metric by its name, with its meaning.
+
+        Examples
+        --------
+        >>> muntin.Progress.meanings()["late_rows"]
+        'Rows that came too late for all of their windows.'
+        """
         return _meanings()
 
     def __getattr__(self, name: str) -> int:
@@ -127,33 +133,69 @@ class Progress:
 
     @property
     def overlap(self) -> float | None:
-        """Concept overlap: the share of the groups of two neighbouring windows that are in both; None without any."""
+        """Concept overlap: the share of the groups of two neighbouring windows that are in both; None without any.
+
+        Examples
+        --------
+        >>> muntin.progress(running).overlap is None
+        True
+        """
         return self.drift_common / self.drift_union if self.drift_union else None
 
     @property
     def distance(self) -> float | None:
-        """Concept distance: how far the frequencies of their groups are apart, from 0 to 1; None without any."""
+        """Concept distance: how far the frequencies of their groups are apart, from 0 to 1; None without any.
+
+        Examples
+        --------
+        >>> muntin.progress(running).distance is None
+        True
+        """
         return self.drift_apart / self.drift_total if self.drift_total else None
 
     @property
     def rate(self) -> float:
-        """The shedding rate of the last batch, from 0 to 1."""
+        """The shedding rate of the last batch, from 0 to 1.
+
+        Examples
+        --------
+        >>> muntin.progress(running).rate
+        0.0
+        """
         return self.shed_rate / 1e6
 
     @property
     def estimated_error(self) -> float | None:
-        """The mean of the estimated errors of the windows of the last batch; None if one of them is unknown."""
+        """The mean of the estimated errors of the windows of the last batch; None if one of them is unknown.
+
+        Examples
+        --------
+        >>> muntin.progress(running).estimated_error is None
+        True
+        """
         count = self.windows_with_error
         return self.error_millionths / 1e6 / count if count and not self.windows_without_error else None
 
     @property
     def windows_without_error(self) -> int:
-        """The number of windows of the last batch with shed rows and an unknown error."""
+        """The number of windows of the last batch with shed rows and an unknown error.
+
+        Examples
+        --------
+        >>> muntin.progress(running).windows_without_error
+        0
+        """
         return self.batch_approximate_windows - self.windows_with_error
 
     @property
     def compressed_share(self) -> float:
-        """The share of chunks that are compressed."""
+        """The share of chunks that are compressed.
+
+        Examples
+        --------
+        >>> muntin.progress(running).compressed_share
+        0.0
+        """
         return self.compressed_chunks / self.chunks if self.chunks else 0.0
 
 
@@ -223,6 +265,11 @@ def progress(query: Any, name: str | None = None) -> Progress:
     name
         The `name=` of `muntin.over`, where the stream consists of several queries of Muntin. Without it, the metrics
         are those of the query that was built last.
+
+    Examples
+    --------
+    >>> muntin.progress(running).rows
+    7
     """
     if not isinstance(getattr(query, "recentProgress", None), list):
         raise MuntinError(

@@ -89,8 +89,9 @@ def scan(
 
     Examples
     --------
-    >>> rides = muntin.scan(spark, "rides/")
-    >>> muntin.over(rides, W.sliding("1 hour", "1 minute"), time="pickup", by="route").agg(trips=A.count()).to_df()
+    >>> table.write.parquet(folder + "/rides")
+    >>> fares(muntin.scan(spark, folder + "/rides")).to_df().count()
+    2
     """
     if not hasattr(type(spark), "readStream"):
         raise MuntinError(f"spark must be a Spark session, got {type(spark).__name__}; make one with muntin.session().")

@@ -50,6 +50,10 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
     shards
         The number of partitions of the state, fixed for the life of a checkpoint. By default the session's number of
         shuffle partitions, or one per core if that is Spark's default of 200.
+
+    Examples
+    --------
+    >>> spark = muntin.configure(spark)
     """
     if not hasattr(type(spark), "readStream"):  # a Connect session is of another class
         raise MuntinError(
@@ -75,6 +79,11 @@ def session(name: str = "muntin") -> SparkSession:
     ----------
     name
         The name of the application, if a session is created.
+
+    Examples
+    --------
+    >>> muntin.session() is spark
+    True
     """
     if not isinstance(name, str) or not name:
         raise MuntinError(f"name must be a non-empty string, got {name!r}; it is what Spark calls the session.")

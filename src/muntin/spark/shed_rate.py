@@ -34,6 +34,12 @@ def shed_rate(query: StreamingQuery, rate: float | None) -> None:
     rate
         The share of the rows to drop, from 0 to below 1. None gives control back to the rate, the target latency or
         the error of `.shed(...)`.
+
+    Examples
+    --------
+    >>> shedding = fares(streamed).shed(0.1).to_df().writeStream.format("noop").start()
+    >>> muntin.shed_rate(shedding, 0.5)
+    >>> shedding.stop()
     """
     rate = checked_rate(rate)
     _check_query(query)

@@ -73,7 +73,13 @@ def upsert(
 
     Examples
     --------
-    >>> muntin.upsert(fares, "/tables/fares", format="delta").option("checkpointLocation", "/checkpoints/fares").start()
+    >>> results = fares(streamed).emit("on_change").to_df()
+    >>> writer = muntin.upsert(results, folder + "/fares", format="delta")
+    >>> query = writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
+    >>> query.awaitTermination()
+    >>> import deltalake
+    >>> deltalake.DeltaTable(folder + "/fares").to_pyarrow_table().num_rows
+    2
     """
     _check_format(format)
     flag(check, "check")

@@ -27,7 +27,10 @@ def assert_windows(found: Step | Iterable[Mapping[str, Any]], expected: Iterable
 
     Examples
     --------
-    >>> assert_windows(step, [{"start": "2024-05-01 12:00", "end": "2024-05-01 12:15", "route": "A", "trips": 2}])
+    >>> stream = Stream(fares, "at timestamp, route string, fare double")
+    >>> _ = stream.batch([("2024-05-01 12:01", "A", 5.0)])
+    >>> step = stream.watermark("2024-05-01 13:00")
+    >>> assert_windows(step, [{"start": "2024-05-01 12:00", "end": "2024-05-01 13:00", "route": "A", "rides": 1}])
     """
     wanted = [_expected(row) for row in expected]
     names = list(dict.fromkeys(name for row in wanted for name in row))

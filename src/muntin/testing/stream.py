@@ -40,8 +40,8 @@ class Stream:
 
     Examples
     --------
-    >>> stream = Stream(fares, "ts timestamp, route string, fare double")
-    >>> stream.batch([{"ts": "2024-05-01 12:01", "route": "A", "fare": 5.0}]).results
+    >>> stream = Stream(fares, "at timestamp, route string, fare double")
+    >>> stream.batch([{"at": "2024-05-01 12:01", "route": "A", "fare": 5.0}]).results
     []
     """
 
@@ -67,11 +67,25 @@ class Stream:
 
         Times may be texts such as "2024-05-01 12:01"; times without a zone are in UTC. If the rows move the watermark,
         the windows that it closes are among the results, as on Spark, which runs a batch without rows then.
+
+        Examples
+        --------
+        >>> stream = Stream(fares, SCHEMA)
+        >>> stream.batch([("2024-05-01 12:01", "A", 5.0, 3)]).results
+        []
         """
         return self._add(self._run.batch(table_of(rows, self._schema)))
 
     def watermark(self, time: datetime | str) -> Step:
-        """Move the watermark to this time without a row: all windows that end by then close. It never moves back."""
+        """Move the watermark to this time without a row: all windows that end by then close. It never moves back.
+
+        Examples
+        --------
+        >>> stream = Stream(fares, SCHEMA)
+        >>> _ = stream.batch([("2024-05-01 12:01", "A", 5.0, 3)])
+        >>> len(stream.watermark("2024-05-01 13:00").results)
+        1
+        """
         try:
             return self._add(self._run.move(as_time(time)))
         except (TypeError, ValueError) as error:
@@ -81,6 +95,14 @@ class Stream:
         """Stop the query, and start it again from its state, as after a failure between two batches.
 
         With `query`, another one goes on: what the state does not fit is an error, as on Spark.
+
+        Examples
+        --------
+        >>> stream = Stream(fares, SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> stream.restart()
+        >>> len(stream.watermark("2024-05-01 13:00").results)
+        2
         """
         self._build = self._build if query is None else _checked(query)
         if isinstance(self._run, OnEngine):
@@ -89,12 +111,26 @@ class Stream:
             self._run.restart(self._build)
 
     def stop(self) -> None:
-        """Stop the query, and remove its files. It happens by itself when the test ends."""
+        """Stop the query, and remove its files. It happens by itself when the test ends.
+
+        Examples
+        --------
+        >>> Stream(fares, SCHEMA).stop()
+        """
         self._end()
 
     @property
     def results(self) -> list[Row]:
-        """The results of all steps so far."""
+        """The results of all steps so far.
+
+        Examples
+        --------
+        >>> stream = Stream(fares, SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> _ = stream.watermark("2024-05-01 13:00")
+        >>> [row["paid"] for row in stream.results]
+        [30.5, 13.0]
+        """
         return [row for step in self.steps for row in step.results]
 
     def _add(self, step: Step) -> Step:

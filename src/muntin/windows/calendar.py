@@ -47,6 +47,8 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True, repr=False)
 class CalendarWindow(PaneWindow):
+    """What `calendar` returns: windows between dates of a zone."""
+
     unit: Unit
     size: int
     slide: int
@@ -153,6 +155,11 @@ def calendar(
 
     Days are aligned to 1970-01-01, weeks to `week_start`, months and longer ones to January. A day with a change of
     clocks is one day, of 23 or 25 hours.
+
+    Examples
+    --------
+    >>> windows_of(W.calendar("1 day", zone="Europe/Berlin"), until="2024-05-02")
+    22:00 to 22:00: 7
     """
     if zone_column is not None:
         raise MuntinError(

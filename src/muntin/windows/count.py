@@ -26,6 +26,8 @@ from muntin.windows.model import (
 
 @dataclass(frozen=True, repr=False)
 class CountWindow(TupleWindow):
+    """What `count` returns: sizes are numbers of tuples, times are in microseconds."""
+
     size: int
     slide: int
     max_wait: int | None
@@ -75,6 +77,18 @@ def count(
     It keeps its tuples: when the missing ones arrive, it is emitted again, complete.
 
     With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
+
+    Examples
+    --------
+    >>> windows_of(W.count(3, 2))
+    12:02 to 12:11: 3
+    12:11 to 12:26: 3
+    12:26 to 12:58: 3
+    >>> windows_of(W.count(3, max_wait="10 minutes"))
+    12:02 to 12:11: False 3
+    12:13 to 12:13: True 1
+    12:13 to 12:26: True 2
+    12:13 to 12:44: False 3
     """
     size = positive_count(size, "size")
     step = size if slide is None else positive_count(slide, "slide")

@@ -24,6 +24,8 @@ from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, ch
 
 @dataclass(frozen=True, repr=False)
 class CumulativeWindow(PaneWindow):
+    """What `cumulative` returns, in microseconds."""
+
     size: int
     step: int
     forward_context: ClassVar[ForwardContext] = "free"
@@ -74,7 +76,17 @@ class CumulativeWindow(PaneWindow):
 def cumulative(
     size: Duration, step: Duration, *, offset: Duration = "0 seconds", name: str | None = None
 ) -> CumulativeWindow:
-    """Windows that begin with each `size` and grow by `step` until they fill it: "today so far", every hour."""
+    """Windows that begin with each `size` and grow by `step` until they fill it: "today so far", every hour.
+
+    Examples
+    --------
+    >>> windows_of(W.cumulative("30 minutes", "10 minutes"))
+    12:00 to 12:10: 2
+    12:00 to 12:20: 4
+    12:00 to 12:30: 5
+    12:30 to 12:50: 1
+    12:30 to 13:00: 2
+    """
     size_us = positive_microseconds(size, "size")
     step_us = positive_microseconds(step, "step")
     if size_us % step_us:

@@ -26,6 +26,8 @@ from muntin.windows.model import ForwardContext, Parameters, TupleWindow, check_
 
 @dataclass(frozen=True, repr=False)
 class DeltaWindow(TupleWindow):
+    """What `delta` returns: sizes are in units of the column."""
+
     column: Given
     size: int | float
     slide: int | float
@@ -104,6 +106,12 @@ def delta(
 
     With `forget_after`, a key that has had no valid tuple for this much event time is forgotten: its next tuple is its
     first, whatever its value.
+
+    Examples
+    --------
+    >>> windows_of(W.delta("km", 20, 10))
+    12:02 to 12:13: 3
+    12:11 to 12:44: 3
     """
     check_given(column, "column")
     for argument, value in (("size", size), ("slide", slide)):

@@ -21,6 +21,8 @@ from muntin.windows.model import ForwardContext, Parameters, Window, check_name
 
 @dataclass(frozen=True, repr=False)
 class SessionWindow(Window):
+    """What `session` returns: the gap is in microseconds."""
+
     gap: int
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = a longest run of tuples with τ(next) - τ(t) <= gap"
@@ -47,5 +49,13 @@ class SessionWindow(Window):
 
 
 def session(gap: Duration, *, name: str | None = None) -> SessionWindow:
-    """One window per burst of activity of a key; it ends when `gap` has passed without a tuple."""
+    """One window per burst of activity of a key; it ends when `gap` has passed without a tuple.
+
+    Examples
+    --------
+    >>> windows_of(W.session("10 minutes"))
+    12:02 to 12:23: 4
+    12:26 to 12:36: 1
+    12:44 to 12:54: 1
+    """
     return SessionWindow(check_name(name), positive_microseconds(gap, "gap"))

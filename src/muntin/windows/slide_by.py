@@ -42,6 +42,8 @@ MOST_REPEATS = 1_000
 
 @dataclass(frozen=True, repr=False)
 class SlideByTuple(TupleWindow):
+    """What `slide_by_tuple` returns: the size is in microseconds."""
+
     size: int
     every: int
     ends_at_tuple: ClassVar[bool] = True
@@ -84,6 +86,8 @@ class SlideByTuple(TupleWindow):
 
 @dataclass(frozen=True, repr=False)
 class SlideByTime(TupleWindow):
+    """What `slide_by_time` returns: the time between triggers is in microseconds."""
+
     last: int
     every: int
     forward_context: ClassVar[ForwardContext] = "aware"
@@ -123,6 +127,13 @@ def slide_by_tuple(
     """A window over the last `size` of time, triggered by every `every`-th tuple of a key.
 
     With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
+
+    Examples
+    --------
+    >>> windows_of(W.slide_by_tuple("10 minutes", 2))
+    11:57 to 12:07: 2
+    12:03 to 12:13: 3
+    12:34 to 12:44: 1
     """
     length = positive_microseconds(size, "size")
     forgets = checked_forgetting(forget_after, length, "size")
@@ -135,6 +146,13 @@ def slide_by_time(
     """A window over the last `last` tuples of a key, every `every` of time.
 
     With `forget_after`, a key that has had no tuple for this much event time is forgotten: its next tuple is its first.
+
+    Examples
+    --------
+    >>> windows_of(W.slide_by_time(2, "20 minutes"))
+    12:11 to 12:20: 2
+    12:13 to 12:40: 2
+    12:44 to 13:00: 2
     """
     count, pace = positive_count(last, "last"), positive_microseconds(every, "every")
     forgets = checked_forgetting(forget_after, pace, "every")

@@ -87,6 +87,14 @@ def tumbling(
     """Windows of `size`, back to back: every tuple is in exactly one.
 
     With a `zone`, windows of whole days begin at midnight there, as those of `calendar`.
+
+    Examples
+    --------
+    >>> windows_of(W.tumbling("15 minutes"))
+    12:00 to 12:15: 4
+    12:15 to 12:30: 1
+    12:30 to 12:45: 1
+    12:45 to 13:00: 1
     """
     return _time_window(size, size, offset, name) if zone is None else in_zone(size, size, zone, name, offset)
 
@@ -110,6 +118,14 @@ def sliding(
     """Windows of `size`, one every `slide`. If the slide is larger than the size, tuples in between are left out.
 
     With a `zone`, windows of whole days begin at midnight there, as those of `calendar`.
+
+    Examples
+    --------
+    >>> windows_of(W.sliding("30 minutes", "15 minutes"))
+    11:45 to 12:15: 4
+    12:00 to 12:30: 5
+    12:15 to 12:45: 2
+    12:30 to 13:00: 2
     """
     return _time_window(size, slide, offset, name) if zone is None else in_zone(size, slide, zone, name, offset)
 
