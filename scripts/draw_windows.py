@@ -65,7 +65,7 @@ PICTURES = {
     "count": Picture(
         'W.count(4, 2, max_wait="15 minutes")',
         W.count(4, 2, "15 minutes"),
-        "The last four tuples, every two. Hatched: nothing came for 15 minutes, so the window is shown as it stands.",
+        "The last four tuples, every two. Dashed: nothing came for 15 minutes, so the window is shown as it stands.",
     ),
     "slide_by_tuple": Picture(
         'W.slide_by_tuple("10 minutes", 3)',
@@ -226,8 +226,8 @@ def _bar(axes: Axes, answer: Answer, bottom: float, triggers: str, dot: float = 
         boxstyle="round,pad=0,rounding_size=0.3",
         mutation_aspect=0.3,
         facecolor=to_rgba(_BAR, 0.1 if answer.partial else 0.32),
-        edgecolor=to_rgba(_BAR, 0.6 if answer.partial else 0.9),
-        hatch="////" if answer.partial else None,
+        edgecolor=to_rgba(_BAR, 0.9),
+        linestyle=(0, (4, 3)) if answer.partial else "solid",
         linewidth=1.0,
     )
     axes.add_patch(box)
