@@ -27,6 +27,8 @@ from scripts.public_names import MODULES, USED, members  # noqa: E402
 
 STAGE = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
+MADE_BY_USERS = ("Stream",)
+"""Functions make the values of all other classes."""
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 LOADED = re.compile(
@@ -77,18 +79,19 @@ def reference() -> str:
             found = getattr(module, name)
             if inspect.ismodule(found) or name == "__version__":
                 continue
-            parts.append(f"::: {found.__module__}.{name}\n{options(name, found)}")
+            parts.append(directives(name, found))
     return "\n".join(parts)
 
 
-def options(name: str, found: object) -> str:
-    """Of a class, only what users call."""
+def directives(name: str, found: Any) -> str:
+    """One per name, so that a class shows only what users call."""
+    full = f"{found.__module__}.{name}"
     if not inspect.isclass(found):
-        return ""
-    if name not in USED:
-        return "    options:\n      members: []\n      show_signature: false\n"
-    shown = [line.split(".", 2)[2].partition("(")[0] for line in members(f"muntin.{name}", found)]
-    return f"    options:\n      members: {shown}\n"
+        return f"::: {full}\n"
+    methods = [line.removeprefix(name).partition("(")[0] for line in members(name, found)] if name in USED else []
+    signature = str(name in MADE_BY_USERS).lower()
+    parts = [f"::: {full}\n    options:\n      members: []\n      show_signature: {signature}\n"]
+    return "\n".join([*parts, *(f"::: {full}{method}\n    options:\n      heading_level: 4\n" for method in methods)])
 
 
 def configuration() -> dict[str, Any]:
