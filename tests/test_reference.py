@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from scripts import rides
@@ -49,7 +48,7 @@ WITH_SPARK = [(name, text) for name, text, _ in NAMES if ON_SPARK.search(sources
 
 
 def namespace() -> dict[str, Any]:
-    return {**vars(rides), **vars(testing), "A": aggregates, "W": windows, "muntin": muntin, "np": np}
+    return {**vars(rides), **vars(testing), "A": aggregates, "W": windows, "muntin": muntin}
 
 
 def run(name: str, text: str, names: dict[str, Any]) -> str:

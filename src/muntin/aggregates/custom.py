@@ -226,6 +226,7 @@ def custom(
 
     Examples
     --------
+    >>> import numpy as np
     >>> product = A.custom(lambda fare: np.log(fare), np.add, np.exp, commutative=True)
     >>> round(of_hour(product))
     128440

@@ -364,7 +364,7 @@ def var_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
 
     Examples
     --------
-    >>> of_hour(A.var_samp("fare"))
+    >>> round(of_hour(A.var_samp("fare")), 3)
     2.475
     """
     return VarianceAggregate(where, column, sample=True, root=False)
@@ -375,8 +375,8 @@ def stddev_pop(column: ColumnLike, *, where: Where = None) -> Aggregate:
 
     Examples
     --------
-    >>> of_hour(A.stddev_pop("km"))
-    10.842094834863014
+    >>> round(of_hour(A.stddev_pop("km")), 3)
+    10.842
     """
     return VarianceAggregate(where, column, sample=False, root=True)
 
@@ -386,8 +386,8 @@ def stddev_samp(column: ColumnLike, *, where: Where = None) -> Aggregate:
 
     Examples
     --------
-    >>> of_hour(A.stddev_samp("km"))
-    11.710800875382398
+    >>> round(of_hour(A.stddev_samp("km")), 3)
+    11.711
     """
     return VarianceAggregate(where, column, sample=True, root=True)
 
