@@ -39,16 +39,16 @@ def is_there() -> bool:
     return bool(os.environ.get(PYTHON))
 
 
-def seconds(job: Job, place: Path, count: str | None = None) -> dict[str, float]:
+def seconds(job: Job, place: Path, total: str | None = None) -> dict[str, float]:
     """Seconds of each query, from its start until all rows have been read and all windows have closed.
 
-    With `count`, an expression over the results, it is the value of that in place of the seconds.
+    With `total`, the name of a column, it is the sum of that column over all results, in place of the seconds.
     """
     jars = [
         *(jar for name in SPARKS_JARS for jar in (Path(pyspark.__file__).parent / "jars").glob(f"{name}-*.jar")),
         *Path(os.environ.get(JARS, os.devnull)).glob("*.jar"),
     ]
-    task: dict[str, Any] = {**asdict(job), "place": str(place), "jars": list(map(str, jars)), "count": count}
+    task: dict[str, Any] = {**asdict(job), "place": str(place), "jars": list(map(str, jars)), "total": total}
     if not Path(os.environ[PYTHON]).exists():
         raise MuntinError(f"{PYTHON} is {os.environ[PYTHON]!r}, which is no file; name a Python that has apache-flink.")
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}

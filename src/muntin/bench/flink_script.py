@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -17,20 +18,13 @@ SETTINGS = {
     "taskmanager.host": "localhost",
     "table.local-time-zone": "UTC",
 }
-FEWER_UPDATES = {
-    "table.exec.mini-batch.enabled": "true",
-    "table.exec.mini-batch.allow-latency": "5 s",
-    "table.exec.mini-batch.size": "1000000",
-}
-"""For a value over all results, of which Flink otherwise sends every step."""
 
 
 def main(task: dict[str, Any]) -> dict[str, float]:
     from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    settings = {**SETTINGS, **FEWER_UPDATES} if task["count"] else SETTINGS
-    for name, value in settings.items():
+    for name, value in SETTINGS.items():
         tables.get_config().set(name, value)
     if task["jars"]:
         tables.get_config().set("pipeline.jars", ";".join(Path(jar).as_uri() for jar in task["jars"]))
@@ -40,36 +34,47 @@ def main(task: dict[str, Any]) -> dict[str, float]:
             f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{folder}',"
             " 'format' = 'parquet', 'parquet.utc-timezone' = 'true')"
         )
-    answer = {}
+    if task["total"]:
+        return {name: _total(tables, name, query, task) for name, query in task["queries"].items()}
     queries = list(task["queries"].items())
-    warm_up = [] if task["count"] else queries[-1:]
-    for name, query in [*warm_up, *queries]:
-        begun = perf_counter()
-        if task["count"]:
-            answer[name] = _counted(tables, f"SELECT {task['count']} FROM ({query})")
-            continue
-        tables.execute_sql(f"DROP TABLE IF EXISTS sink_{name}")
-        columns = tables.sql_query(query).get_schema()
-        fields = zip(columns.get_field_names(), columns.get_field_data_types(), strict=True)
-        shape = ", ".join(f"`{field}` {_type(kind)}" for field, kind in fields)
-        tables.execute_sql(f"CREATE TABLE sink_{name} ({shape}) WITH ('connector' = 'blackhole')")
+    answer = {}
+    for name, query in [*queries[-1:], *queries]:  # the first one warms up
+        _sink(tables, name, query, "'connector' = 'blackhole'")
         begun = perf_counter()
         tables.execute_sql(f"INSERT INTO sink_{name} {query}").wait()
         answer[name] = perf_counter() - begun
     return answer
 
 
+def _total(tables: Any, name: str, query: str, task: dict[str, Any]) -> float:
+    """The sum of a column over all results, which are written as CSV."""
+    folder = Path(task["place"]) / f"flink-{name}"
+    columns = _sink(tables, name, query, f"'connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv'")
+    tables.execute_sql(f"INSERT INTO sink_{name} {query}").wait()
+    place = columns.index(task["total"])
+    total = 0.0
+    for path in folder.rglob("[!.]*"):
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                total += sum(float(row[place]) for row in csv.reader(file))
+    return total
+
+
+def _sink(tables: Any, name: str, query: str, options: str) -> list[str]:
+    """A table for the results of a query. Returns the names of its columns."""
+    schema = tables.sql_query(query).get_schema()
+    names: list[str] = schema.get_field_names()
+    shape = ", ".join(
+        f"`{field}` {_type(kind)}" for field, kind in zip(names, schema.get_field_data_types(), strict=True)
+    )
+    tables.execute_sql(f"DROP TABLE IF EXISTS sink_{name}")
+    tables.execute_sql(f"CREATE TABLE sink_{name} ({shape}) WITH ({options})")
+    return names
+
+
 def _type(kind: Any) -> str:
     """A column's type in SQL, without what Flink adds to times that have a watermark."""
     return str(kind._j_data_type.getLogicalType().asSerializableString() if hasattr(kind, "_j_data_type") else kind)
-
-
-def _counted(tables: Any, query: str) -> float:
-    last = 0.0
-    with tables.execute_sql(query).collect() as rows:
-        for row in rows:  # updates: the last one counts
-            last = float(row[0])
-    return last
 
 
 if __name__ == "__main__":

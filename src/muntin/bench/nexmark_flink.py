@@ -1,8 +1,24 @@
-"""Nexmark's queries with windows in Flink SQL, as Flink's own benchmark has them, over the same files."""
+"""Nexmark's queries with windows in Flink SQL, beside Muntin over the same files (optional: docs/benchmarks.md).
+
+The SQL is that of Flink's own Nexmark. Its package is not a dependency: `MUNTIN_FLINK` names a Python that has it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from muntin.bench import flink
+from muntin.bench.bars import draw
 from muntin.bench.flink import Job
+from muntin.bench.nexmark import FRAME, FULL, QUICK, SCAN, Rates, Scale, beside, rate, write_events
+from muntin.bench.nexmark_systems import QUERIES
+from muntin.bench.report import Record
+from muntin.bench.running import Draw, Running, run_benchmark
+from muntin.errors import MuntinError
+
+FLINK = "Flink SQL"
 
 AT = "`at` TIMESTAMP(6), t AS CAST(`at` AS TIMESTAMP(3)), WATERMARK FOR t AS t - INTERVAL '1' DAY"
 """Watermarks are of milliseconds in Flink. They wait for the whole stream: Flink reads the files of a folder in any
@@ -56,3 +72,42 @@ NEXMARK = Job(
             GROUP BY window_start, window_end, bidder""",
     },
 )
+
+
+def run(out: Path, quick: bool = False) -> int:
+    """Measure, count, show and write; 0 if Flink counts every bid."""
+    if not flink.is_there():
+        raise MuntinError(
+            f"{flink.PYTHON} names no Python that has the package apache-flink; docs/benchmarks.md says how."
+        )
+    scale = QUICK if quick else FULL
+    title = f"Nexmark: streams of {scale.events * scale.batches:,} events, rows per second"
+    return run_benchmark("nexmark-flink", title, out, lambda running: _measured(running, scale))
+
+
+def _measured(running: Running, scale: Scale) -> tuple[list[Record], Draw]:
+    running.steps(3 + 2 * len(QUERIES) + 1)
+    with running.step("making events"):
+        rows = write_events(running.place, scale)
+    with running.step("warming up"):
+        for system in (SCAN, FRAME):
+            rate(running, system, QUERIES[-1])
+    rates: dict[str, dict[str, float]] = {query.name: {} for query in QUERIES}
+    for query in QUERIES:
+        for system in (SCAN, FRAME):
+            with running.step(f"{query.name}, {system}"):
+                own = rate(running, system, query)
+                rates[query.name].update({} if own is None else {system: own})
+    with running.step(FLINK):
+        seconds = flink.seconds(NEXMARK, running.place)
+        for query in QUERIES:
+            rates[query.name][FLINK] = sum(rows[name] for name in query.inputs) / seconds[query.name]
+    with running.step(f"{FLINK}, counting bids"):
+        last = replace(NEXMARK, queries={"Q12": NEXMARK.queries["Q12"]})
+        missed = rows["bids"] - int(flink.seconds(last, running.place, "bids")["Q12"])
+    return records(rates, missed), partial(draw, rates, "Nexmark on two cores, million rows per second")
+
+
+def records(rates: Rates, missed: int) -> list[Record]:
+    counted = Record("bids that Flink SQL misses in Q12", None, None, float(abs(missed)), 0.0, "lower")
+    return [*beside(rates, FLINK), counted]
