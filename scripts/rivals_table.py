@@ -49,17 +49,19 @@ def _cell(rate: float | None, fastest: float) -> str:
 
 
 def rows() -> Iterator[Row]:
-    yield from nexmark(_read("nexmark"))
+    yield from nexmark(_read("nexmark"), _read("nexmark-flink"))
     yield from ysb(_read("ysb"))
     yield from slide((DOCS / "scan.md").read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8"))
     yield from tables((DOCS / "tables.md").read_text(encoding="utf-8"))
 
 
 def _read(name: str) -> list[dict[str, Any]]:
-    return list(json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8")))
+    path = DOCS / "results" / f"{name}.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
-def nexmark(records: list[dict[str, Any]]) -> Iterator[Row]:
+def nexmark(records: list[dict[str, Any]], flinks: list[dict[str, Any]]) -> Iterator[Row]:
+    """Muntin and Spark are of one run, and Flink is of another, of the same size."""
     by_query: dict[str, dict[str, float]] = {}
     for record in records:
         query, separator, system = record["name"].rpartition(": Muntin, ")
@@ -68,6 +70,10 @@ def nexmark(records: list[dict[str, Any]]) -> Iterator[Row]:
             rates[SCAN if system == "muntin.scan" else FRAME] = record["rows_per_s"]
             if record["baseline_name"]:
                 rates[record["baseline_name"]] = record["baseline"]
+    for record in flinks:
+        query = record["name"].rpartition(": Muntin, ")[0]
+        if query:
+            by_query[query][FLINK] = record["baseline"]
     for query, rates in by_query.items():
         yield f"Nexmark {query}", "benchmarks.md#nexmark", rates
 
