@@ -22,6 +22,15 @@ State: TypeAlias = tuple[Array, ...]
 Combine: TypeAlias = Callable[[State, State], State]
 
 
+def namespace(array: Any) -> Any:
+    """The functions of an array's library: NumPy, or that of a device, as the array API standard has them."""
+    if isinstance(array, np.ndarray):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(array)
+
+
 def combine_present(combine: Combine, left: State, right: State) -> State:
     """Combine states whose first column says where there is one. Where only one side has one, that is the result."""
     both = left[0] & right[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def columns(panes: Mapping[tuple[int, int], tuple[int, int]]) -> tuple[Int64Arra
     )
 
 
-def check(tree: RingTree, panes: Panes, ranges: list[tuple[int, int, int]]) -> None:
+def check(tree: Any, panes: Panes, ranges: list[tuple[int, int, int]]) -> None:
     ranges = sorted(ranges, key=lambda each: each[1:])
     lane, begin, end = (integers([each[i] for each in ranges]) for i in range(3))
     present, slope, shift = tree.ranges(lane, begin, end)
@@ -56,6 +57,10 @@ AFFINE = st.tuples(st.integers(0, 5), st.integers(0, 100))
 @settings(max_examples=150)
 @given(st.data())
 def test_any_updates_and_ranges(data: st.DataObject) -> None:
+    any_updates_and_ranges(data, RingTree)
+
+
+def any_updates_and_ranges(data: st.DataObject, ring_of: Callable[..., Any]) -> None:
     """Panes arrive in any order, some of them again; the oldest leave; lanes come and go; the ring grows."""
     longest, reach = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 9))
     shape = RingShape.of(longest, longest + reach)
@@ -68,7 +73,7 @@ def test_any_updates_and_ranges(data: st.DataObject) -> None:
         panes: Panes = {}
         first = until - longest
         built = data.draw(st.dictionaries(st.tuples(lane_of(lanes), st.integers(first, until - 1)), AFFINE))
-        tree = RingTree(compose, (INT64, INT64), shape, lanes, until)
+        tree = ring_of(compose, (INT64, INT64), shape, lanes, until)
         tree.build(*columns(built))
         panes |= built
         for _ in range(data.draw(st.integers(0, 5))):

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import BoolArray, Int64Array, Runs, State, run_starts, search
+from muntin.devices.device import Device
+from muntin.devices.ring import DeviceRing
+from muntin.devices.split import SplitRing
+from muntin.engine.device_panes import live_tree
 from muntin.engine.operators.time import TimeOperator
 from muntin.panes.deferred import DeferredLeaves
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable, Union
@@ -36,11 +41,15 @@ ROOM = 8
 
 NONE = int(np.iinfo(np.int64).min)
 
+Tree: TypeAlias = RingTree | DeviceRing | SplitRing
+
 
 class LivePanes:
     """The trees of a time operator, one for each of its leaf sets, and where the panes of each key are in them."""
 
-    def __init__(self, operator: TimeOperator, table: PaneTable, first: int, until: int, lanes: int) -> None:
+    def __init__(
+        self, operator: TimeOperator, table: PaneTable, first: int, until: int, lanes: int, device: Device | None = None
+    ) -> None:
         self._operator = operator
         self._dictionaries = table.dictionaries
         self._first = first
@@ -54,14 +63,7 @@ class LivePanes:
         span = max(longest + max(longest // ROOM, 1), until - first)
         self._sets = [(leaf_set, operator.requested[False].parts[n]) for n, leaf_set in enumerate(operator.leaf_sets)]
         self._trees = [
-            RingTree(
-                parts.leaf_set.combine,
-                [np.dtype(field.dtype) for field in parts.leaf_set.fields],
-                RingShape.of(longest, span),
-                lanes,
-                until,
-            )
-            for _, parts in self._sets
+            live_tree(device, parts.leaf_set, RingShape.of(longest, span), lanes, until) for _, parts in self._sets
         ]
 
     @staticmethod
@@ -69,7 +71,9 @@ class LivePanes:
         return max(window.longest for window in operator.models) // operator.grid.length
 
     @classmethod
-    def of(cls, operator: TimeOperator, table: PaneTable, arrived: int) -> LivePanes | None:
+    def of(
+        cls, operator: TimeOperator, table: PaneTable, arrived: int, device: Device | None = None
+    ) -> LivePanes | None:
         """The trees over a table, after a batch with so many new leaves; None where they do not pay."""
         sets = operator.own(table)
         count = sum(map(len, sets))
@@ -86,7 +90,7 @@ class LivePanes:
         first, until = min(int(pane.min()) for pane in filled), max(int(pane.max()) for pane in filled) + 1
         if keys * (until - first) > SPARSE * count:
             return None
-        live = cls(operator, table, first, until, keys)
+        live = cls(operator, table, first, until, keys, device)
         live._assign(np.unique(np.concatenate([leaves.used_codes for leaves in sets])))
         for (leaf_set, parts), tree, leaves, pane in zip(live._sets, live._trees, sets, panes, strict=True):
             lane, state = live._lane_of_code[leaves.key], parts.state(leaves.state)
@@ -216,7 +220,7 @@ class LivePanes:
                 leaves[index] = DeferredLeaves.of(leaf_set, leaves[index]).since(self._open, (count, self.codes))
         return replace(table, leaves=tuple(leaves))
 
-    def _first_of(self, tree: RingTree) -> int:
+    def _first_of(self, tree: Tree) -> int:
         """The first pane in a ring that is needed."""
         return max(self._first, tree.until - tree.shape.capacity)
 

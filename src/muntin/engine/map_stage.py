@@ -7,7 +7,7 @@ Queries that need the tuples themselves also get the tuples, with only the colum
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import Float64Array, Int64Array, all_true, run_numbers, run_starts
+from muntin.engine.device_panes import DevicePanes
 from muntin.engine.features import KeptRows, RowFeature, Task
 from muntin.engine.gathering import gathered
 from muntin.engine.plan import Plan
@@ -84,12 +85,19 @@ class _Unsent:
     """What a task has gathered and not yet sent."""
 
     tables: list[PaneTable] = field(default_factory=list)
+    begun: Callable[[], PaneTable] | None = None
+    """Waits for the table of the latest batch, which a device may still be working on."""
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     ahead: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     invalid_rows: int = 0
     ahead_rows: int = 0
     outside_rows: int = 0
     latest: int = NO_TIME
+
+    def finish(self) -> None:
+        if self.begun is not None:
+            self.tables.append(self.begun())
+            self.begun = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,7 @@ class PaneStage:
         self._only_partials = (
             not self._features and layout.tuples is None and len(leaf_sets) == len(layout.leaf_sets) == 1
         ) and leaf_sets[0].custom is None
+        self._device = None if self._features else DevicePanes.of(plan)
         # A tuple can fall between all windows only if every window slides by more than its size.
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
@@ -148,7 +157,11 @@ class PaneStage:
             unsent.outside_rows += int((~inside).sum())
             batch, times = batch.filter(pa.array(inside)), times[inside]
         if batch.num_rows:
-            unsent.tables.append(self.lift(batch, times))
+            begun = self._begun(batch, times)
+            unsent.finish()  # the batch before: the device has worked on it while this one was read
+            unsent.begun = begun
+            if begun is None:
+                unsent.tables.append(self._on_processor(batch, times))
             if plan.late_row is not None and plan.streaming:
                 for shard, rows in self._by_shard(batch):
                     unsent.late_candidates.setdefault(shard, []).append(rows)
@@ -179,6 +192,36 @@ class PaneStage:
 
     def lift(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
         """The pane table of a batch of tuples. The batch is not empty, and no time is null."""
+        begun = self._begun(batch, times)
+        return self._on_processor(batch, times) if begun is None else begun()
+
+    def _begun(self, batch: pa.RecordBatch, times: Int64Array) -> Callable[[], PaneTable] | None:
+        """Start with a batch on the device, and wait for its pane table later; None if it is for the processor."""
+        if self._device is None:
+            return None
+        layout, operator = self._plan.layout, self._plan.over_time
+        coded = self._encoder.encode(key_columns(batch, layout.keys), batch.num_rows)
+        coded = coded if self._only_partials else coded.dense()
+        begun = self._device.begin(batch, times, coded)
+        if begun is None or operator is None:
+            return None
+        tuples, custom = None, list[Leaves]()
+        if not self._only_partials:  # dense codes, and the leaves that are made with NumPy
+            lifted = Lifted(Rows(batch, times, coded.codes, coded.count), coded.codes)
+            custom = [self._custom_leaves(leaf_set, lifted) for leaf_set in operator.leaf_sets[1:]]
+            custom += [leaf_set.empty() for leaf_set in layout.leaf_sets[len(operator.leaf_sets) :]]
+        if layout.tuples is not None:
+            tuples = Tuples(coded.codes, times, self._kept_columns(batch, layout.tuples, None))
+
+        def finished() -> PaneTable:
+            leaves, dictionaries = begun()
+            if self._only_partials:
+                return self._dense(coded, leaves, dictionaries)
+            return PaneTable(self._keys(coded, np.arange(coded.count)), (leaves, *custom), dictionaries, tuples)
+
+        return finished
+
+    def _on_processor(self, batch: pa.RecordBatch, times: Int64Array) -> PaneTable:
         layout = self._plan.layout
         coded = self._encoder.encode(key_columns(batch, layout.keys), batch.num_rows)
         if self._only_partials:
@@ -215,11 +258,15 @@ class PaneStage:
         panes = Panes(self._plan.grid, times, coded.codes, coded.count)
         rows = Rows(batch, times, panes.pairs.members, panes.pairs.count)
         leaves = self._pane_leaves(self._plan.layout.leaf_sets[0], rows, panes)
+        return self._dense(coded, leaves, rows.dictionaries)
+
+    def _dense(self, coded: keys.KeyCodes, leaves: Leaves, dictionaries: Mapping[str, pa.Array]) -> PaneTable:
+        """The table of some leaves, with codes of which every one occurs."""
         first = run_starts(leaves.key)
         occurring = leaves.key[first]
         if len(first) < coded.count:
             leaves = Leaves(run_numbers(first, len(leaves)), leaves.time, leaves.state)
-        return PaneTable(self._keys(coded, occurring), (leaves,), rows.dictionaries)
+        return PaneTable(self._keys(coded, occurring), (leaves,), dictionaries)
 
     def _keys(self, coded: keys.KeyCodes, codes: Int64Array) -> pa.RecordBatch:
         """The keys with some codes. Without key columns, a nameless null column represents the only key."""
@@ -299,6 +346,7 @@ class PaneStage:
 
     def _send(self, unsent: _Unsent) -> Iterator[PackedPanes]:
         plan = self._plan
+        unsent.finish()
         table = merge(plan.layout, unsent.tables) if unsent.tables else None
         shares, rows_of_all = self._shares(table)
         for index, shard in enumerate(plan.shards):

@@ -110,6 +110,8 @@ def _unsuitable(plan: Plan) -> str | None:
         return "a stream keeps panes packed"
     if plan.over_time is None or len(plan.operators) > 1:
         return "windows over rows and sessions need the rows"
+    if plan.device is not None:
+        return ".device() makes them"
     if plan.layout.tuples is not None:
         return "some answers need the rows"
     if plan.late_row is not None:

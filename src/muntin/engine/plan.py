@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from muntin.aggregates.aggregate import Bound
 from muntin.aggregates.decomposable import CountAggregate
+from muntin.devices.device import Device
 from muntin.engine.answers import AnswerLink, Exact, FromPartials
 from muntin.engine.contents import ShardTuples
 from muntin.engine.description import DESCRIBED, Description, description
@@ -78,6 +79,8 @@ class Draft:
     """How long windows stay correctable after they have closed, in microseconds."""
     tells_rows_apart: bool = True
     """Whether the source can decide for every row by itself; else equal rows of a batch share their fate."""
+    device: Device | None = None
+    """What kernels run on; None for the processor, with NumPy."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -150,6 +153,7 @@ class Draft:
             self.function,
             self.writes_through,
             correctable=self.correctable,
+            device=self.device,
         )
 
 
@@ -175,6 +179,8 @@ class Plan:
     behind those of the stream."""
     host: Host = NO_HOST
     """Storage for copies and notes on the hosts of the workers."""
+    device: Device | None = None
+    """What kernels run on; None for the processor, with NumPy. The state does not depend on it."""
 
     @classmethod
     def make(

@@ -165,7 +165,7 @@ class Shard:
             batch.live.follow(batch.left.dictionaries)
         elif self.plan.lives:
             assert self.plan.over_time is not None
-            batch.live = LivePanes.of(self.plan.over_time, batch.left, batch.arrived_leaves)
+            batch.live = LivePanes.of(self.plan.over_time, batch.left, batch.arrived_leaves, self.plan.device)
 
     def _keep_chunks(self, batch: ShardBatch) -> None:
         """Write complete chunks, and drop those that no window needs."""

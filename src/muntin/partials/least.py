@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Array, BoolArray, Int64Array, Runs, State
+from muntin.arrays import Array, BoolArray, Int64Array, Runs, State, namespace
 from muntin.partials import values
 from muntin.partials.groups import Groups
 from muntin.partials.partial import Field, Partial
@@ -88,7 +88,8 @@ class Least(Partial):
 
     def combine(self, left: State, right: State) -> State:
         take_right = less(right, left)
-        return tuple(np.where(take_right, b, a) for a, b in zip(left, right, strict=True))
+        xp = namespace(take_right)
+        return tuple(xp.where(take_right, b, a) for a, b in zip(left, right, strict=True))
 
     def reduce(self, state: State, runs: Runs) -> State:
         if len(self.places) > 1:
@@ -128,12 +129,12 @@ def _keys(place: Place, rows: Rows) -> Int64Array:
 
 def less(left: State, right: State) -> BoolArray:
     """Whether `left` comes before `right`, comparing field by field."""
-    before = left[0] < right[0]
+    before: BoolArray = left[0] < right[0]
     equal = left[0] == right[0]
     for a, b in zip(left[1:], right[1:], strict=True):
         before |= equal & (a < b)
         equal &= a == b
-    return np.asarray(before)
+    return before
 
 
 @dataclass(frozen=True)
@@ -165,5 +166,6 @@ class LeastCount(Partial):
         (key_left, count_left), (key_right, count_right) = left, right
         take_right = (count_right > 0) & ((count_left == 0) | (key_right < key_left))
         take_both = (count_left > 0) & (count_right > 0) & (key_left == key_right)
-        count: Array = np.where(take_right, count_right, count_left) + np.where(take_both, count_right, 0)
-        return (np.where(take_right, key_right, key_left), count)
+        xp = namespace(key_left)
+        count: Array = xp.where(take_right, count_right, count_left) + xp.where(take_both, count_right, 0)
+        return (xp.where(take_right, key_right, key_left), count)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muntin.arrays import Float64Array, Int64Array, Runs, State, fold_runs
+from muntin.arrays import Float64Array, Int64Array, Runs, State, fold_runs, namespace
 from muntin.partials.rows import Rows
 
 
@@ -56,7 +56,10 @@ class Partial(ABC):
 
     @abstractmethod
     def combine(self, left: State, right: State) -> State:
-        """The partials of both sides' tuples together, position by position."""
+        """The partials of both sides' tuples together, position by position.
+
+        Built-in partials combine the arrays of any device, by functions of the array API standard.
+        """
 
     def reduce(self, state: State, runs: Runs) -> State:
         """One partial per run of neighbours."""
@@ -126,8 +129,9 @@ class FloatSum(ColumnPartial):
             return (runs.sums(state[0]),)
 
 
-_HALF = 32
-_LOW = (1 << _HALF) - 1
+HALF = 32
+"""The bits of a digit."""
+LOW = (1 << HALF) - 1
 
 
 @dataclass(frozen=True)
@@ -148,8 +152,8 @@ class IntegerSum(ColumnPartial):
         largest = max(abs(int(weights.min())), abs(int(weights.max()))) if len(weights) else 0
         if largest * len(weights) < 1 << 63:  # no sum of them can overflow
             total = groups.exact_sums(weights)
-            return (total >> _HALF, total & _LOW)
-        return carried(groups.exact_sums(weights >> _HALF), groups.exact_sums(weights & _LOW))
+            return (total >> HALF, total & LOW)
+        return carried(groups.exact_sums(weights >> HALF), groups.exact_sums(weights & LOW))
 
     def integers(self, rows: Rows) -> Int64Array:
         return rows.order_keys(self.column)
@@ -163,7 +167,7 @@ class IntegerSum(ColumnPartial):
 
 def as_numbers(total: State) -> Float64Array:
     """The sums of `FloatSum` or `IntegerSum` in double precision."""
-    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**_HALF + total[1])
+    return np.asarray(total[0] if len(total) == 1 else total[0] * 2.0**HALF + total[1])
 
 
 def carried(*digits: Int64Array) -> State:
@@ -171,7 +175,7 @@ def carried(*digits: Int64Array) -> State:
     *higher, low = digits
     if not higher:
         return (low,)
-    return (*carried(*higher[:-1], higher[-1] + (low >> _HALF)), low & _LOW)
+    return (*carried(*higher[:-1], higher[-1] + (low >> HALF)), low & LOW)
 
 
 @dataclass(frozen=True)
@@ -201,13 +205,14 @@ class Moments(ColumnPartial):
     def combine(self, left: State, right: State) -> State:
         count_left, mean_left, squares_left = left
         count_right, mean_right, squares_right = right
+        xp = namespace(count_left)
         count = count_left + count_right
-        share = count_right / np.maximum(count, 1)
+        share = count_right / xp.maximum(count, 1)
         with np.errstate(all="ignore"):
             difference = mean_right - mean_left
             mean = mean_left + difference * share
             squares = squares_left + squares_right + difference * difference * count_left * share
         # Where a side has no tuples, the result is exactly the other side, whatever the difference.
-        mean = np.where(count_left == 0, mean_right, np.where(count_right == 0, mean_left, mean))
-        squares = np.where(count_left == 0, squares_right, np.where(count_right == 0, squares_left, squares))
+        mean = xp.where(count_left == 0, mean_right, xp.where(count_right == 0, mean_left, mean))
+        squares = xp.where(count_left == 0, squares_right, xp.where(count_right == 0, squares_left, squares))
         return (count, mean, squares)

@@ -71,7 +71,7 @@ def _files(query: Query, scan: Scan) -> str:
     return f"{where}. Rows go through Spark's JVM, which computes {', '.join(computed)}."
 
 
-_PLACES = {"approximate": 1, "shed": 2, "top": 3, "updates": 4}
+_PLACES = {"approximate": 1, "shed": 2, "top": 3, "updates": 4, "device": 5}
 """The order in which options are explained."""
 
 

@@ -365,6 +365,27 @@ class Query:
 
         return self.use(Parallel.of(model, workers, batch, ordered, keys, skewed))
 
+    def device(self, name: str, *, library: Literal["torch", "cupy", "numpy"] | None = None) -> Query:
+        """Choose the device on which rows are reduced to panes, and the tree over panes lives.
+
+        What has no kernel for devices is computed on the processor, aggregate by aggregate; `explain()` says what and
+        why.
+
+        Parameters
+        ----------
+        name
+            "cuda" for a GPU ("cuda:1" for the second of several), or "cpu", the default.
+        library
+            "torch" or "cupy". By default PyTorch for a GPU, and NumPy for the processor. PyTorch can also run on the
+            processor: "cpu" with "torch".
+        """
+        from muntin.features.device.policy import OnDevice
+
+        option = OnDevice.of(name, library)
+        if option.device.is_default:
+            return replace(self, options=tuple(other for other in self.options if other.name != option.name))
+        return self.use(option)
+
     def use(self, option: Option) -> Query:
         """Add an option, one of Muntin's or your own. It replaces an option of the same name.
 

@@ -71,23 +71,37 @@ class RingShape:
             begin += 1 << level
 
 
-def climb(nodes: Sequence[Array], shape: RingShape, lanes: int, changed: Int64Array, combine: Combine) -> None:
-    """Recompute the nodes above changed leaves, level by level. `changed` are leaf times lanes plus lane, in order."""
-    width = nodes[0].shape[1]
+def steps_up(
+    shape: RingShape, lanes: int, width: int, changed: Int64Array
+) -> Iterator[tuple[int, Int64Array, Int64Array | None]]:
+    """What to recompute above changed leaves, level by level. `changed` are leaf times width plus lane, in order.
+
+    Each step is a level and either nodes within it and the lanes of them, or, without lanes, nodes times width plus
+    lane.
+    """
     parents: Int64Array | None = None
-    for level in range(shape.top):
-        below, above = shape.offsets[level : level + 2].tolist()
+    for level in range(1, shape.top + 1):
         if parents is None:
             node = changed // width
             distinct = node[run_starts(node)]
             if len(changed) * WHOLE < len(distinct) * lanes:
                 changed = np.unique((node >> 1) * width + changed % width)
-                _recompute(nodes, changed, below, above, combine)
+                yield level, changed, None
                 continue
             parents = distinct
         parents = parents >> 1
         parents = parents[run_starts(parents)]
-        recompute_lanes(nodes, lanes, parents, below, above, combine)
+        yield level, parents, np.arange(lanes)
+
+
+def climb(nodes: Sequence[Array], shape: RingShape, lanes: int, changed: Int64Array, combine: Combine) -> None:
+    """Recompute the nodes above changed leaves, level by level. `changed` are leaf times lanes plus lane, in order."""
+    for level, parents, whole in steps_up(shape, lanes, nodes[0].shape[1], changed):
+        below, above = shape.offsets[level - 1 : level + 1].tolist()
+        if whole is None:
+            _recompute(nodes, parents, below, above, combine)
+        else:
+            recompute_lanes(nodes, lanes, parents, below, above, combine)
 
 
 def _recompute(nodes: Sequence[Array], changed: Int64Array, below: int, above: int, combine: Combine) -> None:

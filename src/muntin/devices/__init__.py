@@ -1,0 +1,1 @@
+"""Devices: the kernels of panes and of the tree on the arrays of other libraries, such as PyTorch's on a GPU."""

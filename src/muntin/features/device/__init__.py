@@ -1,0 +1,1 @@
+"""`.device()`: panes and trees on a GPU."""
