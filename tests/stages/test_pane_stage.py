@@ -52,6 +52,10 @@ def inside(plan: Plan, rows: list[Row]) -> list[Row]:
 
 @given(PLANS, strategies.rows(MAYBE_TIMES), st.data())
 def test_panes_and_counts_are_naive(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
+    panes_and_counts_are_naive(plan, rows, data)
+
+
+def panes_and_counts_are_naive(plan: Plan, rows: list[Row], data: st.DataObject) -> None:
     flush, dense = data.draw(st.sampled_from([(10**6, 1 << 16), (4, -(10**6)), (0, 1 << 16)]))
     together = data.draw(st.sampled_from([1, 3, 1 << 18]))
     with (

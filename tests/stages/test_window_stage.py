@@ -94,6 +94,10 @@ def same_rows(found: list[Row], expected: list[Row]) -> bool:
 )
 def test_any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: int, most: int, tree: str) -> None:
     """With trees that are made anew (r), that live beside a table that is read (w), or that is not (l)."""
+    any_stream_is_naive(plan, steps, fanout, slack, most, tree)
+
+
+def any_stream_is_naive(plan: Plan, steps: list[Step], fanout: int, slack: int, most: int, tree: str) -> None:
     stream = Stream(plan)
     oracle = naive.Stream(plan.windows, plan.keys, aggregations(plan))
     closing = Step([], advance=400, tasks=1, cold=False, replay=False)

@@ -129,7 +129,8 @@ class SortedRows:
 
     def lifted(self, partial: Partial) -> DeviceState:
         """One partial per group. `on_device` says which partials have a kernel."""
-        return _KERNELS[type(partial)](self, partial, self._xp)
+        with np.errstate(all="ignore"):  # inf - inf is NaN; only NumPy's own arrays warn
+            return _KERNELS[type(partial)](self, partial, self._xp)
 
     def downloaded(self, state: DeviceState, partial: Partial) -> tuple[Array, ...]:
         """A state as arrays of NumPy, in the types of its fields."""
