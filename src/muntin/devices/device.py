@@ -36,7 +36,7 @@ class Device:
             )
         if library is None:
             library = "numpy" if name == "cpu" else "torch"
-        one_of(library, "library", LIBRARIES)
+        one_of(library, "library", dict.fromkeys(LIBRARIES, ""))
         if name == "cpu" and library == "cupy":
             raise MuntinError("CuPy has no arrays on a CPU; use .device('cuda', library='cupy'), or library='torch'.")
         if name != "cpu" and library == "numpy":
@@ -53,28 +53,29 @@ class Device:
 
     @property
     def problem(self) -> str | None:
-        """Why the device cannot be used in this process; None if it can."""
+        """Why the device cannot be used in this process, as a sentence; None if it can."""
         missing = [module for module in (self.library, "array_api_compat") if find_spec(module) is None]
         if missing:
             extra = f"'muntin[{self.library}]'" if self.library in ("torch", "cupy") else "array-api-compat"
-            return f"{self} needs {' and '.join(missing)}, which is not installed: pip install {extra}."
+            names = " and ".join(missing)
+            return f"Device {self} needs {names}, which this Python does not have: pip install {extra}."
         if self.name == "cpu":
             return None
         try:
             count = _device_count(self.library)
         except Exception as error:  # drivers fail in many ways
-            return f"{self} cannot be used: {type(error).__name__}: {error}"
+            return f"Device {self} cannot be used: {type(error).__name__}: {error}."
         number = int(self.name.partition(":")[2] or 0)
         if number < count:
             return None
-        return f"there is no device {self.name!r}: {LIBRARIES[self.library]} finds {count} of them."
+        return f"Device {self} does not exist: {LIBRARIES[self.library]} finds {count or 'no'} GPU{'s' * (count != 1)}."
 
     @property
     def arrays(self) -> Arrays:
         """The library's arrays on the device."""
         problem = self.problem
         if problem is not None:
-            raise MuntinError(f"{problem[0].upper()}{problem[1:]} Without .device(...), the query runs with NumPy.")
+            raise MuntinError(f"{problem} Without .device(...), the query runs with NumPy.")
         return _arrays(self)
 
 

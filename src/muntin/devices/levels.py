@@ -60,7 +60,7 @@ def windows(
     combine: Combine,
     widest: int,
 ) -> Columns:
-    """The panes `[begin[q], end[q])` of each lane, combined in order, for all queries. The longest is of `widest` panes.
+    """The panes `[begin[q], end[q])` of each lane, combined in order, for all queries, the longest of `widest` panes.
 
     A range takes the nodes of growing levels, then those of the highest, then those of falling levels: the same nodes,
     in the same order, as if it took the widest one again and again.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -174,7 +175,7 @@ class Tree:
         """The first `m` panes, and all nodes."""
         self._write(0, states, present)
         levels = self._levels
-        for below, above in zip(levels, levels[1:], strict=False):
+        for below, above in pairwise(levels):
             self._kernels.init_level[BLOCKS, THREADS](*below, *above)
 
     def update(self, offset: int, states: Array, present: Array) -> None:
@@ -186,7 +187,7 @@ class Tree:
 
     def _climb(self, begin: int, count: int) -> None:
         levels, end = self._levels, begin + count
-        for below, above in zip(levels, levels[1:], strict=False):
+        for below, above in pairwise(levels):
             begin, end = begin >> 1, (end + 1) >> 1
             if count:
                 self._kernels.update_tree[BLOCKS, THREADS](*below, *above, begin, end - begin)

@@ -32,7 +32,7 @@ from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.table_stage import shard_of_panes, shard_of_table
 from muntin.spark.watermark import check_watermark
 from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, unpacked
-from muntin.spark.worker_check import check_workers
+from muntin.spark.worker_check import check_device, check_workers
 from muntin.windows import CountWindow
 
 _WATERMARK = "spark.watermarkDelayMs"
@@ -87,6 +87,7 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     requested = [option.partitions(query.source.streaming, default) for option in query.options]
     partitions, shards = next((numbers for numbers in requested if numbers is not None), (default, default))
     plan = query.plan(shard_ids(partitions, shards))
+    check_device(spark, plan.device)
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
     schema = plan.result_schema if finish is None else finish.schema

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from muntin.devices.device import Device
 from muntin.errors import MuntinError
 from muntin.version import __version__
 
@@ -26,6 +27,28 @@ _ROWS = 512
 _REPORT = T.StructType([T.StructField(name, T.StringType()) for name in ("where", "version", "failure")])
 _OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: (\d+\.\d+)")
 _NOT_STARTED = re.compile(r".*(Cannot run program|pyspark\.daemon's|Python worker (?:failed|exited)).*")
+
+
+def check_device(spark: SparkSession, device: Device | None) -> None:
+    """Ask the workers whether they have a query's device, rather than fail in the first batch of a stream."""
+    if device is None or not _is_enabled(spark):
+        return
+    found = F.udf(_problem(device.name, device.library), T.StringType(), useArrow=False)
+    rows = spark.range(_ROWS).select(found("id").alias("problem")).distinct().collect()
+    for problem in sorted(row.problem for row in rows if row.problem):
+        raise MuntinError(
+            f"{problem} This is so in Spark's Python workers, which run the query. Without .device(...), it runs with "
+            f"NumPy; {CHECK}=false turns this check off."
+        )
+
+
+def _problem(name: str, library: str) -> Callable[[int], str]:
+    def problem(_row: int) -> str:
+        from muntin.devices.device import Device
+
+        return Device(name, library).problem or ""
+
+    return problem
 
 
 def check_workers(spark: SparkSession, streaming: bool) -> None:
