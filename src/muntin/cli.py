@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "demo":
             return _demo(options.out)
         if options.command == "bench":
-            return _bench(options.name, options.out, options.quick, options.scan)
+            return _bench(options.name, options.out, options.quick, options.scan, options.device, options.library)
     except MuntinError as error:
         print(f"muntin: {error}", file=sys.stderr)
         return 1
@@ -55,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; without it, all are listed")
     bench.add_argument("--quick", action="store_true", help="a smaller run that only shows that it works")
     bench.add_argument("--scan", action="store_true", help="for slide: a stream of files, read by muntin.scan")
+    bench.add_argument(
+        "--device", metavar="DEVICE", help="for kernel: the kernels on this device, such as cuda or cpu, beside NumPy"
+    )
+    bench.add_argument("--library", default="torch", help="for --device: torch (the default) or cupy")
     bench.add_argument("--out", type=Path, default=Path("bench-results"), help="folder for the results (bench-results)")
     return parser
 
@@ -66,7 +70,7 @@ def _demo(out: Path) -> int:
     return run(out)
 
 
-def _bench(name: str | None, out: Path, quick: bool, scan: bool) -> int:
+def _bench(name: str | None, out: Path, quick: bool, scan: bool, device: str | None, library: str) -> int:
     summaries = benchmarks()
     if name is None:
         print(_listing())
@@ -76,10 +80,29 @@ def _bench(name: str | None, out: Path, quick: bool, scan: bool) -> int:
         raise MuntinError(f"there is no benchmark {name!r}. {hint}")
     if scan and f"{name}_scan" not in summaries:
         raise MuntinError(f"--scan is for slide, and {name!r} reads no files; leave it out.")
+    if device is not None and f"{name}_device" not in {path.stem for path in _modules()}:
+        raise MuntinError(f"--device is for kernel, and {name!r} runs where its query says; leave it out.")
+    if device is not None:
+        return _bench_device(name, out, quick, device, library)
     name = f"{name}_scan" if scan else name
     _check_able_to_run()
     out.mkdir(parents=True, exist_ok=True)
     return int(importlib.import_module(f"muntin.bench.{name}").run(out, quick))
+
+
+def _bench_device(name: str, out: Path, quick: bool, device: str, library: str) -> int:
+    from muntin.devices.device import Device
+
+    found = Device.of(device, library)
+    if found.problem is not None:
+        raise MuntinError(found.problem)
+    _check_packages()
+    out.mkdir(parents=True, exist_ok=True)
+    return int(importlib.import_module(f"muntin.bench.{name}_device").run_on(found, out, quick))
+
+
+def _modules() -> list[Path]:
+    return sorted((Path(__file__).parent / "bench").glob("[!_]*.py"))
 
 
 def benchmarks() -> dict[str, str]:
@@ -88,7 +111,7 @@ def benchmarks() -> dict[str, str]:
     The modules are parsed, not imported: importing Spark takes seconds.
     """
     summaries = {}
-    for path in sorted((Path(__file__).parent / "bench").glob("[!_]*.py")):
+    for path in _modules():
         module = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(statement, ast.FunctionDef) and statement.name == "run" for statement in module.body):
             summaries[path.stem] = (ast.get_docstring(module) or "").partition("\n")[0]
@@ -103,10 +126,14 @@ def _listing() -> str:
     return "\n".join(["benchmarks:", *(f"  {name:<{width}}  {line}" for name, line in summaries.items())])
 
 
-def _check_able_to_run() -> None:
+def _check_packages() -> None:
     missing = [module for module in DRAWING if find_spec(module) is None]
     if missing:
         raise MuntinError(f"this command needs {' and '.join(missing)}: pip install 'muntin[cli]'")
+
+
+def _check_able_to_run() -> None:
+    _check_packages()
     java_home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java", path=str(Path(java_home) / "bin")) if java_home else shutil.which("java")):
         problem = f"JAVA_HOME is {java_home}, which has none" if java_home else "there is none on the PATH"
