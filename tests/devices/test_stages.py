@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -85,9 +86,9 @@ def test_the_device_works_while_the_next_rows_are_read(device: Device) -> None:
     steps: list[str] = []
     started, waited = SortedRows.__init__, SortedRows.count
 
-    def start(self: SortedRows, *given: object) -> None:
+    def start(self: SortedRows, *given: Any, **named: Any) -> None:
         steps.append("start")
-        started(self, *given)  # type: ignore[arg-type]
+        started(self, *given, **named)
 
     def wait(self: SortedRows) -> int:
         steps.append("wait")

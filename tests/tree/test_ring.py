@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.arrays import Int64Array, State
+from muntin.devices import ring as devices
 from muntin.tree import ring
 from muntin.tree.ring import RingShape, RingTree
 from tests.builders import compose
@@ -70,6 +71,8 @@ def any_updates_and_ranges(data: st.DataObject, ring_of: Callable[..., Any]) -> 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"WALK": walk, "WHOLE": whole, "BLOCK": block}.items():
             patch.setattr(ring, name, value)
+            if hasattr(devices, name):
+                patch.setattr(devices, name, value)
         panes: Panes = {}
         first = until - longest
         built = data.draw(st.dictionaries(st.tuples(lane_of(lanes), st.integers(first, until - 1)), AFFINE))

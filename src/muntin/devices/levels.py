@@ -49,6 +49,17 @@ def update_level(
     return [arrays.put(column, above + cells, values) for column, values in zip(columns, nodes, strict=True)]
 
 
+def window(
+    arrays: Arrays, columns: Columns, shape: RingShape, width: int, begin: int, end: int, combine: Combine
+) -> Columns:
+    """The panes `[begin, end)` of all lanes, combined in order: nothing is looked up."""
+    results = [arrays.xp.zeros_like(column[:width]) for column in columns]
+    for number, node in enumerate(shape.walk(begin, end)):
+        step = [column[node * width : (node + 1) * width] for column in columns]
+        results = combined(arrays, combine, results, step) if number else step
+    return results
+
+
 def windows(
     arrays: Arrays,
     columns: Columns,

@@ -38,8 +38,13 @@ class SortedRows:
         base: int,
         length: int,
         pane_count: int,
+        *,
+        in_order: bool = False,
     ) -> None:
-        """`codes` are the keys of the rows; None for a single key. Pane i is the places from `base + i * length` on."""
+        """`codes` are the keys of the rows; None for a single key. Pane i is the places from `base + i * length` on.
+
+        If they are `in_order`, nothing is sorted.
+        """
         self._arrays, self._xp, self._rows = arrays, arrays.xp, rows
         self._uploaded: dict[tuple[str, str], Any] = {}
         self._masks: dict[tuple[tuple[str, ...], str | None], Any] = {}
@@ -47,11 +52,14 @@ class SortedRows:
         pair = (arrays.upload(places) - base) // length
         if codes is not None:
             pair = arrays.upload(codes) * pane_count + pair
-        self._order = xp.argsort(pair, stable=True)
-        self._pair = xp.take(pair, self._order)
+        self._order = None if in_order else xp.argsort(pair, stable=True)
+        self._pair = self._ordered(pair)
         begins = self._pair[1:] != self._pair[:-1]
         self.numbers = xp.concat([xp.zeros_like(self._pair[:1]), xp.cumulative_sum(xp.astype(begins, xp.int64))])
         """The group of each row, in sorted order."""
+
+    def _ordered(self, values: Any) -> Any:
+        return values if self._order is None else self._xp.take(values, self._order)
 
     def count(self) -> int:
         """The number of groups. This waits for the device; reductions can be started from then on."""
@@ -68,13 +76,15 @@ class SortedRows:
 
     def groups(self) -> Int64Array:
         """The group of each row, in the order of the rows."""
-        groups = self._xp.zeros_like(self.numbers)
-        return self._arrays.download(self._arrays.put(groups, self._order, self.numbers))
+        groups = self.numbers
+        if self._order is not None:
+            groups = self._arrays.put(self._xp.zeros_like(groups), self._order, groups)
+        return self._arrays.download(groups)
 
     def sorted(self, kind: str, column: str, values: Callable[[], Array]) -> Any:
         """Values of the rows, in sorted order. They are sent once."""
         if (kind, column) not in self._uploaded:
-            self._uploaded[kind, column] = self._xp.take(self._arrays.upload(values()), self._order)
+            self._uploaded[kind, column] = self._ordered(self._arrays.upload(values()))
         return self._uploaded[kind, column]
 
     def numbers_of(self, column: str) -> Any:

@@ -7,13 +7,14 @@ What a step touches is decided on the processor, from panes and lanes alone, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from muntin.arrays import Array, BoolArray, Combine, Int64Array, State
-from muntin.devices.levels import combined, init_level, update_level, windows
+from muntin.arrays import Array, BoolArray, Combine, Int64Array, State, run_starts
+from muntin.devices.levels import Columns, combined, init_level, update_level, window, windows
 from muntin.devices.shim import Arrays
-from muntin.tree.ring import RingShape, steps_up
+from muntin.tree.ring import STEP, WALK, RingShape, steps_up
 
 
 class DeviceRing:
@@ -148,12 +149,35 @@ class DeviceRing:
 
     def ranges(self, lane: Int64Array, begin: Int64Array, end: Int64Array, *, states: bool = True) -> State:
         begin, end = np.maximum(begin, self.until - self.shape.capacity), np.minimum(end, self.until)
-        widest = max(int((end - begin).max(initial=0)), 0)
-        lanes, first, last = (self._arrays.upload(values.astype(np.int64, copy=False)) for values in (lane, begin, end))
+        starts = run_starts(begin, end)
         columns = self._columns if states else self._columns[:1]
         combine = self._combine if states else _nothing
+        if len(starts) * STEP <= len(lane) + WALK:
+            return self._few_ranges(columns, combine, starts, lane, begin, end)
+        widest = max(int((end - begin).max(initial=0)), 0)
+        lanes, first, last = (self._arrays.upload(values.astype(np.int64, copy=False)) for values in (lane, begin, end))
         results = windows(self._arrays, columns, self.shape, self._width, lanes, first, last, combine, widest)
         return tuple(self._arrays.download(column) for column in results)
+
+    def _few_ranges(
+        self,
+        columns: Columns,
+        combine: Combine,
+        starts: Int64Array,
+        lane: Int64Array,
+        begin: Int64Array,
+        end: Int64Array,
+    ) -> State:
+        """One range of all lanes after the other."""
+        xp, parts = self._arrays.xp, list[Columns]()
+        for first, last in pairwise([*starts.tolist(), len(lane)]):
+            bounds = int(begin[first]), int(end[first])
+            results = window(self._arrays, columns, self.shape, self._width, *bounds, combine)
+            lanes = self._arrays.upload(lane[first:last])
+            parts.append([xp.take(column, lanes) for column in results])
+        if not parts:
+            return tuple(np.zeros(0, dtype=dtype) for dtype in self._dtypes[: len(columns)])
+        return tuple(self._arrays.download(xp.concat(part)) for part in zip(*parts, strict=True))
 
 
 def _nothing(left: State, right: State) -> State:

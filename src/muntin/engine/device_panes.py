@@ -18,6 +18,7 @@ from muntin.devices.ring import DeviceRing
 from muntin.devices.split import SplitRing
 from muntin.panes.grid import PaneGrid
 from muntin.panes.keys import KeyCodes
+from muntin.panes.pairs import is_in_order
 from muntin.panes.table import LeafSet, Leaves
 from muntin.partials.rows import Rows
 from muntin.tree.ring import RingShape, RingTree
@@ -50,7 +51,8 @@ class DevicePanes:
             return None
         codes = None if coded.count == 1 else coded.codes
         columns = Rows(batch, times, np.zeros(0, dtype=np.int64), 0)
-        rows = SortedRows(self._arrays, columns, places, codes, base, length, pane_count)
+        in_order = codes is None and is_in_order(times)
+        rows = SortedRows(self._arrays, columns, places, codes, base, length, pane_count, in_order=in_order)
 
         def finished() -> tuple[Leaves, Mapping[str, pa.Array]]:
             count = rows.count()

@@ -36,7 +36,7 @@ class Panes:
         if pane_count == 1:
             only = np.zeros(1, dtype=np.int64)
             return Pairs(Runs.of(only, len(times)), 1, 1) if key_count == 1 else Pairs.of(codes, key_count, None, 1)
-        if key_count == 1 and _is_sorted(times):
+        if key_count == 1 and is_in_order(times):
             return self._in_order(times, pane_count)
         return Pairs.of(codes, key_count, self._index(times), pane_count)
 
@@ -76,7 +76,7 @@ class Panes:
         return self.pairs.key_and_pane()[1]
 
 
-def _is_sorted(times: Int64Array) -> bool:
+def is_in_order(times: Int64Array) -> bool:
     """Whether times never decrease. Most batches that do show it early."""
     first = times[:_SAMPLE]
     return bool((first[1:] >= first[:-1]).all() and (times[1:] >= times[:-1]).all())
