@@ -2,6 +2,7 @@
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
 # make test     lint, types and tests
 # make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone, benchmarks on Spark
+# make devices  install PyTorch, which takes gigabytes, and run the tests that need it
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 # make docs     the documentation as a site, in build/site: a link that leads nowhere is an error
 # make package  wheel and sdist in dist/, checked, and the wheel tried alone
@@ -13,6 +14,7 @@ OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
 .PHONY: help setup demo trading test test-extended faults lint bench compare pictures test-oldest docs package matrix clean
+.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -32,6 +34,10 @@ test: setup lint
 
 test-extended: setup
 	$(WITH_JAVA) $(VENV)/bin/pytest -m extended
+
+devices: setup
+	$(VENV)/bin/python -m pip install --quiet --editable '.[torch]'
+	$(WITH_JAVA) $(VENV)/bin/pytest tests/devices tests/spark/test_device.py tests/bench/test_kernel_device.py
 
 faults: setup
 	@$(WITH_JAVA) $(VENV)/bin/python -m tests.faults $(ARGS)

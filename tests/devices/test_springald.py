@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is installed on Linux alone")
 def test_the_kernels_under_the_simulator() -> None:
     """In a process of its own: numba decides on the simulator when it is imported."""
     tests = Path(__file__).with_name("on_simulator.py")
