@@ -50,6 +50,8 @@ BUILDERS: dict[str, Build] = {
     "apply, function": lambda t, v: base(t).apply(v, "n long"),
     "apply, schema": lambda t, v: base(t).apply(len, v),
     "apply, columns": lambda t, v: base(t).apply(len, "n long", columns=v),
+    "device, name": lambda t, v: base(t).device(v),
+    "device, library": lambda t, v: base(t).device("cuda", library=v),
     "compress, after": lambda t, v: median(t).compress(v),
     "compress, memory": lambda t, v: median(t).compress(memory=v),
     "compress, codec": lambda t, v: median(t).compress(None, codec=v),
