@@ -95,7 +95,7 @@ class CuPyArrays(Arrays):
     """CuPy adds and compares 64-bit integers at once only if they have no sign."""
 
     def download(self, array: Any) -> Array:
-        return np.asarray(self.xp.asnumpy(array))
+        return np.asarray(array.get())
 
     def sums(self, values: Any, numbers: Any, edges: Any) -> Any:
         import cupyx
