@@ -13,8 +13,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test test-extended faults lint bench compare pictures test-oldest docs package matrix clean
-.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest clean
+.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest docs package matrix clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
