@@ -15,6 +15,7 @@ from muntin.errors import MuntinError, MuntinWarning, StateError
 from muntin.joins.join import Join
 from muntin.joins.start import join
 from muntin.query import Query, over
+from muntin.statements.statement import sql
 from muntin.version import __version__
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "scan",
     "session",
     "shed_rate",
+    "sql",
     "upsert",
     "windows",
 ]

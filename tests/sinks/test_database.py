@@ -202,6 +202,21 @@ def test_a_database_that_cannot_be_reached_or_is_none(tmp_path: Path) -> None:
         DatabaseTarget(Other, ("t",), ROWS, STORED).prepare()
 
 
+def test_connections_that_commit_every_statement_are_refused(connect: Connect) -> None:
+    """The row that is tried would stay."""
+
+    def committing() -> Any:
+        connection = connect()
+        if isinstance(connection, sqlite3.Connection):
+            connection.isolation_level = None
+        else:
+            connection.autocommit = True
+        return connection
+
+    with pytest.raises(MuntinError, match="commits every statement, and a batch is one transaction"):
+        target(committing)
+
+
 @pytest.mark.parametrize(
     ("style", "marks", "parameters", "name"),
     [

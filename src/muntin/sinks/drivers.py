@@ -60,7 +60,13 @@ class Driver:
                 f"connect returned a {type(connection).__name__}, which is no connection of a driver of Python's "
                 "DB-API; give a function such as lambda: sqlite3.connect('fares.db')."
             )
-        return cls(style, isinstance(connection, sqlite3.Connection))
+        is_sqlite = isinstance(connection, sqlite3.Connection)
+        if getattr(connection, "autocommit", None) is True or (is_sqlite and connection.isolation_level is None):
+            raise MuntinError(
+                "connect returned a connection that commits every statement, and a batch is one transaction; turn its "
+                "autocommit off."
+            )
+        return cls(style, is_sqlite)
 
     def placeholders(self, count: int) -> list[str]:
         return [_PLACEHOLDERS[self.paramstyle].format(number=number) for number in range(1, count + 1)]
