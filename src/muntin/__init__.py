@@ -19,6 +19,7 @@ from muntin.statements.statement import sql
 from muntin.version import __version__
 
 if TYPE_CHECKING:
+    from muntin.spark.checkpoint import state
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.scan import scan
@@ -44,6 +45,7 @@ __all__ = [
     "session",
     "shed_rate",
     "sql",
+    "state",
     "upsert",
     "windows",
 ]
@@ -54,6 +56,7 @@ _FROM_SPARK = {
     "scan": "scan",
     "session": "session",
     "shed_rate": "shed_rate",
+    "state": "checkpoint",
     "upsert": "upsert",
     "progress": "metrics",
     "Progress": "metrics",

@@ -1,4 +1,4 @@
-"""The command line: `muntin demo` and `muntin bench`."""
+"""The command line: `muntin demo`, `muntin bench` and `muntin checkpoint`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _demo(options.out)
         if options.command == "bench":
             return _bench(options.name, options.out, options.quick, options.scan, options.device, options.library)
+        if options.command == "checkpoint":
+            return _inspect(options.path)
     except MuntinError as error:
         print(f"muntin: {error}", file=sys.stderr)
         return 1
@@ -60,7 +62,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench.add_argument("--library", default="torch", help="for --device: torch (the default) or cupy")
     bench.add_argument("--out", type=Path, default=Path("bench-results"), help="folder for the results (bench-results)")
+    checkpoint = commands.add_parser("checkpoint", help="look into the checkpoint of a stream")
+    actions = checkpoint.add_subparsers(dest="action", metavar="ACTION", required=True)
+    inspect = actions.add_parser("inspect", help="print what a checkpoint is of and how large it is")
+    inspect.add_argument("path", help="the checkpointLocation of a stream")
     return parser
+
+
+def _inspect(path: str) -> int:
+    _check_able_to_run(("rich",))
+    from muntin.checkpoint_command import inspect
+
+    return inspect(path)
 
 
 def _demo(out: Path) -> int:
@@ -126,14 +139,14 @@ def _listing() -> str:
     return "\n".join(["benchmarks:", *(f"  {name:<{width}}  {line}" for name, line in summaries.items())])
 
 
-def _check_packages() -> None:
-    missing = [module for module in DRAWING if find_spec(module) is None]
+def _check_packages(needed: Sequence[str] = DRAWING) -> None:
+    missing = [module for module in needed if find_spec(module) is None]
     if missing:
         raise MuntinError(f"this command needs {' and '.join(missing)}: pip install 'muntin[cli]'")
 
 
-def _check_able_to_run() -> None:
-    _check_packages()
+def _check_able_to_run(needed: Sequence[str] = DRAWING) -> None:
+    _check_packages(needed)
     java_home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java", path=str(Path(java_home) / "bin")) if java_home else shutil.which("java")):
         problem = f"JAVA_HOME is {java_home}, which has none" if java_home else "there is none on the PATH"

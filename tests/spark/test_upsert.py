@@ -167,6 +167,7 @@ def test_bad_arguments(spark: SparkSession, here: Path) -> None:
     refused("check must be True or False", check="no")
     refused("target must be the name of a table", target=3)
     refused("target must be the name of a table", target="a..b")
+    refused("results do not have all keys of their query", results.drop("k"))
     refused("by column 'kk' is not in results. Did you mean 'k'", by="kk")
     refused("by must be the names of columns", by=[F.col("k")])
     refused("column 'all' of results is of type array<bigint>", over.agg(all=A.collect("v")).to_df())

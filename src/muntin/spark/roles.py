@@ -14,6 +14,8 @@ from muntin.spark.types import schema_to_spark
 from muntin.windows import PaneWindow
 
 METADATA = "muntin"
+KEYS = "muntin-keys"
+"""How many keys identify a row beside its window: some of them may have been dropped since."""
 Role = Literal["key", "count", "own_key", "id"]
 """The keys, and the number of rows, of groups that share their windows; the keys of windows of a single key; and what
 identifies a window."""
@@ -21,7 +23,9 @@ identifies a window."""
 
 def result_type(plan: Plan, schema: pa.Schema) -> T.StructType:
     """The Spark type of results, with the roles of their columns."""
-    metadata = {name: {METADATA: role} for name, role in _roles(plan).items()}
+    metadata: dict[str, dict[str, object]] = {name: {METADATA: role} for name, role in _roles(plan).items()}
+    for name in [name for name, role in _roles(plan).items() if role == "id"]:
+        metadata[name][KEYS] = len(plan.keys)
     fields = schema_to_spark(schema)
     return T.StructType(
         [T.StructField(field.name, field.dataType, metadata=metadata.get(field.name)) for field in fields]

@@ -22,7 +22,7 @@ from muntin.sinks.fitting import check_columns
 from muntin.sinks.merge import merge_statement, quoted, table_name
 from muntin.sinks.revisions import RETRACTED, Revisions
 from muntin.spark.columns import quietly, short_reason
-from muntin.spark.roles import columns_with
+from muntin.spark.roles import KEYS, columns_with
 from muntin.spark.types import to_arrow
 
 if TYPE_CHECKING:
@@ -144,14 +144,20 @@ def _identity(results: DataFrame, by: Any) -> tuple[str, ...]:
                 "results do not mark what identifies a row: a function returns any number of rows for a window, or the "
                 "metadata of the columns was lost; name the columns that identify a row beside its window with by=."
             )
-        return (*window, *columns_with(results, "key"), *columns_with(results, "own_key"))
-    keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
-    for key in keys:
+        keys = [*columns_with(results, "key"), *columns_with(results, "own_key")]
+        if results.schema["window_id"].metadata.get(KEYS, len(keys)) != len(keys):
+            raise MuntinError(
+                "results do not have all keys of their query, so several rows of a batch would be the same row of the "
+                "target; keep the keys, or name the columns that identify a row beside its window with by=."
+            )
+        return (*window, *keys)
+    named = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
+    for key in named:
         if not isinstance(key, str):
             raise MuntinError(f"by must be the names of columns of results, got {key!r}.")
         if key not in results.columns:
             raise MuntinError(f"by column {key!r} is not in results. {suggest(key, results.columns)}")
-    return tuple(dict.fromkeys([*window, *keys]))
+    return tuple(dict.fromkeys([*window, *named]))
 
 
 def _flat(results: DataFrame) -> DataFrame:

@@ -127,7 +127,7 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from pa.ipc.open_stream(payload.as_buffer())
 
 
-_DESCRIPTION = "query"
+DESCRIPTION = "query"
 """A name that no segment has. A separate state variable would be one more for every task to open."""
 
 
@@ -150,10 +150,10 @@ class _SparkState:
         self._header.update((value,))
 
     def read_description(self) -> bytes | None:
-        return self.read(_DESCRIPTION)
+        return self.read(DESCRIPTION)
 
     def write_description(self, value: bytes) -> None:
-        self.write(_DESCRIPTION, value)
+        self.write(DESCRIPTION, value)
 
     def read(self, name: str) -> bytes | None:
         return _bytes(self._segments.getValue((name,)))

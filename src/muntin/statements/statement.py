@@ -54,9 +54,19 @@ def sql(spark: Tables, statement: str, *, watermark: Duration | None = None) -> 
 
     Examples
     --------
-    >>> muntin.sql(spark, "SELECT window_start, window_end, route, COUNT(*) AS trips "
-    ...     "FROM TABLE(HOP(TABLE rides, DESCRIPTOR(pickup), INTERVAL '5' MINUTES, INTERVAL '15' MINUTES)) "
-    ...     "GROUP BY window_start, window_end, route", watermark="10 minutes").to_df()
+    >>> table.createOrReplaceTempView("rides")
+    >>> statement = (
+    ...     "SELECT window_start, window_end, route, COUNT(*) AS rides "
+    ...     "FROM TABLE(TUMBLE(TABLE rides, DESCRIPTOR(at), INTERVAL '1' HOUR)) GROUP BY window_start, window_end, route"
+    ... )
+    >>> muntin.sql(spark, statement).to_df().select("route", "rides").orderBy("route").show()
+    +-----+-----+
+    |route|rides|
+    +-----+-----+
+    |    A|    4|
+    |    B|    3|
+    +-----+-----+
+    <BLANKLINE>
     """
     if not isinstance(statement, str) or not statement.strip():
         raise MuntinError(f"statement must be the text of a SELECT, got {statement!r}.")

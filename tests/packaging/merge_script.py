@@ -1,11 +1,11 @@
-"""`muntin.upsert` into Delta tables by Spark's own MERGE. Arguments: a new folder, and that of the extension's jars."""
+"""`muntin.upsert` into tables of Delta and Iceberg by Spark's MERGE. Arguments: a new folder, and that of the jars."""
 
 from __future__ import annotations
 
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +22,21 @@ MINUTES = ([0, 1, 12, 40], [8, 33, 41], [50, 20, 2], [95])
 """Sessions of 10 minutes: some grow together and are retracted."""
 
 
+TARGETS: tuple[tuple[str, Literal["delta", "iceberg-sql"]], ...] = (
+    ("by path", "delta"),
+    ("default.by_name", "delta"),
+    ("ice.db.sessions", "iceberg-sql"),
+)
+ICEBERG = "org.apache.iceberg.spark.extensions.Iceberg"
+
+
 def session(folder: Path, jars: Path) -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2]")
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.extensions", f"io.delta.sql.DeltaSparkSessionExtension,{ICEBERG}SparkSessionExtensions")
+        .config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.ice.type", "hadoop")
+        .config("spark.sql.catalog.ice.warehouse", str(folder / "ice"))
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.jars", ",".join(map(str, jars.glob("*.jar"))))
@@ -44,7 +55,8 @@ def query(data: DataFrame) -> muntin.Query:
 def main(folder: Path, jars: Path) -> None:
     spark = session(folder, jars)
     spark.sparkContext.setLogLevel("ERROR")
-    for place, target in (("path", str(folder / "by path")), ("name", "default.by_name")):
+    for place, kind in TARGETS:
+        target = str(folder / place) if " " in place else place
         files, checkpoint = folder / f"in {place}", folder / f"checkpoint {place}"
         files.mkdir()
         for number, minutes in enumerate(MINUTES):
@@ -52,19 +64,21 @@ def main(folder: Path, jars: Path) -> None:
             rows = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": ["a", None] * len(minutes)})
             pq.write_table(rows, files / str(number))
             data = spark.readStream.schema("ts timestamp, k string").parquet(str(files))
-            writer = muntin.upsert(query(data).to_df(), target, format="delta")
+            writer = muntin.upsert(query(data).to_df(), target, format=kind)
             if number == 2:  # as after a kill between the write and its commit
-                for commit in (checkpoint / "commits").glob("*1*"):
-                    commit.unlink()
+                commits = checkpoint / "commits"
+                last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+                for name in (str(last), f".{last}.crc"):
+                    (commits / name).unlink(missing_ok=True)
             writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
         table = spark.table(target) if "/" not in target else spark.read.format("delta").load(target)
         found = rows_of(table)
         assert found == rows_of(query(spark.read.parquet(str(files))).to_df()), found
         assert table.agg(F.max("revision")).collect()[0][0] > 1
-    refused = query(data).agg(m=A.count()).to_df()
-    with pytest.raises(muntin.MuntinError, match=r"target `default`\.`by_name` has no column 'm'"):
-        muntin.upsert(refused, "default.by_name", format="delta")
-    print(f"merged by Spark {spark.version}: {len(found)} sessions")
+        refused = query(data).agg(m=A.count()).to_df()
+        with pytest.raises(muntin.MuntinError, match=r"target .*` has no column 'm'"):
+            muntin.upsert(refused, target, format=kind)
+        print(f"{kind} merged by Spark {spark.version}: {len(found)} sessions")
 
 
 def rows_of(table: DataFrame) -> list[Any]:

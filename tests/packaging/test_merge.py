@@ -1,4 +1,4 @@
-"""Spark's own MERGE into Delta tables, with the newest PySpark that Delta's extension is published for."""
+"""Spark's MERGE into tables of Delta and Iceberg, with a PySpark that both are published for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scripts.try_wheel import BIN, ROOT, run
 from tests.packaging.test_plain_install import place
 
 __all__ = ["place"]
-SCRIPT = Path(__file__).parent / "delta_spark_script.py"
-SPARK, DELTA = "4.2.0", "4.4.0"
+SCRIPT = Path(__file__).parent / "merge_script.py"
+SPARK, DELTA, ICEBERG = "4.1.4", "4.3.1", "1.12.0"
 POM = f"""
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -22,6 +22,10 @@ POM = f"""
     <dependency>
       <groupId>io.delta</groupId><artifactId>delta-spark_{SPARK[:3]}_2.13</artifactId><version>{DELTA}</version>
     </dependency>
+    <dependency>
+      <groupId>org.apache.iceberg</groupId><artifactId>iceberg-spark-runtime-{SPARK[:3]}_2.13</artifactId>
+      <version>{ICEBERG}</version>
+    </dependency>
   </dependencies>
 </project>
 """
@@ -29,15 +33,15 @@ POM = f"""
 
 @pytest.fixture
 def jars(place: Path) -> Path:
-    """The extension and what it needs beyond Spark's own jars, by Maven."""
+    """The extensions and what they need beyond Spark's own jars, by Maven."""
     if shutil.which("mvn") is None:
-        pytest.skip("Delta's extension for Spark comes by Maven (mvn), which is not installed")
+        pytest.skip("the extensions of Delta and Iceberg come by Maven (mvn), which is not installed")
     (place / "pom.xml").write_text(POM)
     folder = place / "jars"
     command = ("mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
-    done = run(*command, "-DincludeGroupIds=io.delta,io.unitycatalog,org.antlr", cwd=place)
+    done = run(*command, "-DincludeGroupIds=io.delta,io.unitycatalog,org.antlr,org.apache.iceberg", cwd=place)
     if done.returncode:
-        pytest.skip(f"Delta's extension for Spark cannot be had from Maven Central here: {done.stdout[:500]}")
+        pytest.skip(f"the extensions of Delta and Iceberg cannot be had from Maven Central here: {done.stdout[:500]}")
     return folder
 
 
@@ -51,4 +55,5 @@ def test_sessions_are_merged_by_spark(jars: Path, place: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     done = run(python, SCRIPT, place, jars, cwd=place)
     assert done.returncode == 0, done.stderr[-5000:]
-    assert f"merged by Spark {SPARK}: 4 sessions" in done.stdout
+    for kind in ("delta", "iceberg-sql"):
+        assert f"{kind} merged by Spark {SPARK}: 4 sessions" in done.stdout

@@ -1,0 +1,117 @@
+"""What is in the state of a query: its parts by their headers, and its panes by the query's own plan.
+
+Everything is read as the window stage reads it: Arrow and JSON behind checksums, and no code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.engine.description import Description, decode
+from muntin.engine.plan import Plan
+from muntin.engine.state import MemoryState
+from muntin.engine.store import Header, HotCache, PaneStore
+from muntin.panes.packed import Kind, unseal
+from muntin.panes.table import PaneTable
+
+TIME = pa.timestamp("us", tz="UTC")
+PARTS = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("part", pa.string()),
+        ("name", pa.string()),
+        ("bytes", pa.int64()),
+        ("panes", pa.int64()),
+        ("rows", pa.int64()),
+        ("first", TIME),
+        ("last", TIME),
+        ("compressed", pa.bool_()),
+        ("watermark", TIME),
+        ("version", pa.string()),
+    ]
+)
+"""The columns of `parts`."""
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The times that Spark has."""
+
+
+def parts(shard: int, stored: bytes) -> Iterator[dict[str, Any]]:
+    """The parts that the header of a shard names: the header itself, segments of panes, and chunks of rows."""
+    header = Header.decode(stored)
+    always = {"shard": shard, "watermark": _time(header.watermark), "version": header.version}
+    yield always | {"part": "header", "name": "header", "bytes": len(stored)}
+    for segment in header.segments:
+        found = {"part": "panes", "name": segment.name, "bytes": segment.size, "panes": segment.leaves}
+        yield always | found | {"last": _time(segment.ends)}
+    for chunk in header.chunks:
+        found = {"part": "chunk", "name": chunk.name, "bytes": chunk.size, "rows": chunk.tuples}
+        bounds = {"first": _time(chunk.first), "last": _time(chunk.last), "compressed": chunk.compressed}
+        yield always | found | bounds
+
+
+def described(stored: bytes | None) -> Description | None:
+    """The description of the query that made a state; None if there is none, as in early versions."""
+    return None if stored is None else decode(bytes(unseal(Kind.DESCRIPTION, stored)))
+
+
+def totals(stored: bytes) -> Mapping[str, int]:
+    """The counters in the header of a shard, since the query first started."""
+    return Header.decode(stored).totals
+
+
+def _time(micros: int) -> int | None:
+    """A time as it is in a column; None for times that stand for none."""
+    return micros if _EARLIEST < micros < _LATEST else None
+
+
+@dataclass(frozen=True)
+class PaneRows:
+    """The panes of windows over time, with what each aggregate is so far, by the plan of the query."""
+
+    plan: Plan
+
+    @property
+    def schema(self) -> pa.Schema:
+        plan = self.plan
+        keys = [pa.field(key, plan.types[key]) for key in plan.keys]
+        bounds = [pa.field("start", TIME), pa.field("end", TIME)]
+        return pa.schema([pa.field("shard", pa.int32()), *keys, *bounds, *plan.schema.aggregates])
+
+    def of(self, shard: int, state: MemoryState) -> pa.Table:
+        """The panes of one shard; an error if the state is of another query."""
+        plan = self.plan.of_shard(shard)
+        table = PaneStore(plan, "inspected", shard, state, HotCache(capacity=1)).table()
+        rows = [] if table is None else list(self._rows(plan, shard, table))
+        return pa.Table.from_pylist(rows, self.schema)
+
+    def _rows(self, plan: Plan, shard: int, table: PaneTable) -> Iterator[dict[str, Any]]:
+        operator, grid = plan.over_time, plan.grid
+        assert operator is not None
+        own = range(operator.first_set, operator.first_set + len(operator.leaf_sets))
+        starts = {number: grid.starts(table.leaves[number].time).tolist() for number in own}
+        places = [zip(table.leaves[number].key.tolist(), starts[number], strict=True) for number in own]
+        found: dict[tuple[int, int], dict[str, Any]] = {place: {} for each in places for place in each}
+        for output in operator.outputs:
+            sets = [number for number, _ in output.slots]
+            if not sets or any(plan.layout.leaf_sets[number].per_tuple for number in sets):
+                continue  # made of the rows themselves, when a window closes
+            leaves = table.leaves[sets[0]]
+            states = [table.leaves[number].state[fields] for number, fields in output.slots]
+            lowered = output.bound.lower(states, table.dictionaries).to_pylist()
+            for key, start, value in zip(leaves.key.tolist(), starts[sets[0]], lowered, strict=True):
+                found[key, start][output.name] = value
+        keys = table.keys.to_pylist()
+        length = None if grid.is_uneven else grid.length
+        for (key, start), values in sorted(found.items(), key=lambda item: item[0][::-1]):
+            bounds = {"start": start, "end": None if length is None else start + length}
+            named = {name: value for name, value in values.items() if name in self.schema.names}
+            yield {"shard": shard, **keys[key], **bounds, **named}
+
+
+def shards_of(stored: bytes) -> int:
+    """How many shards the query has, by the header of one of them."""
+    return Header.decode(stored).shards
