@@ -56,4 +56,4 @@ def test_sessions_are_merged_by_spark(jars: Path, place: Path) -> None:
     done = run(python, SCRIPT, place, jars, cwd=place)
     assert done.returncode == 0, done.stderr[-5000:]
     for kind in ("delta", "iceberg-sql"):
-        assert f"{kind} merged by Spark {SPARK}: 4 sessions" in done.stdout
+        assert f"{kind} merged by Spark {SPARK}: 6 sessions" in done.stdout
