@@ -73,7 +73,6 @@ def state(
     |    A|    4|
     |    B|    3|
     +-----+-----+
-    <BLANKLINE>
     """
     spark = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     batch = None if batch is None else _whole(batch, "batch")

@@ -57,7 +57,8 @@ def sql(spark: Tables, statement: str, *, watermark: Duration | None = None) -> 
     >>> table.createOrReplaceTempView("rides")
     >>> statement = (
     ...     "SELECT window_start, window_end, route, COUNT(*) AS rides "
-    ...     "FROM TABLE(TUMBLE(TABLE rides, DESCRIPTOR(at), INTERVAL '1' HOUR)) GROUP BY window_start, window_end, route"
+    ...     "FROM TABLE(TUMBLE(TABLE rides, DESCRIPTOR(at), INTERVAL '1' HOUR)) "
+    ...     "GROUP BY window_start, window_end, route"
     ... )
     >>> muntin.sql(spark, statement).to_df().select("route", "rides").orderBy("route").show()
     +-----+-----+
@@ -66,7 +67,6 @@ def sql(spark: Tables, statement: str, *, watermark: Duration | None = None) -> 
     |    A|    4|
     |    B|    3|
     +-----+-----+
-    <BLANKLINE>
     """
     if not isinstance(statement, str) or not statement.strip():
         raise MuntinError(f"statement must be the text of a SELECT, got {statement!r}.")
