@@ -378,6 +378,11 @@ class Query:
         library
             "torch" or "cupy". By default PyTorch for a GPU, and NumPy for the processor. PyTorch can also run on the
             processor: "cpu" with "torch".
+
+        Examples
+        --------
+        >>> fares(rides).device("cpu")
+        over(...).agg(rides=A.count(), paid=A.sum("fare"))
         """
         from muntin.features.device.policy import OnDevice
 
