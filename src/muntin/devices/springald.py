@@ -1,8 +1,8 @@
 """SPRINGALD's four CUDA kernels (Mencagli 2024, figures 7, 9, 10 and 11), for one key, in numba-cuda.
 
 They are a reference: queries run `lifting` and `levels`, which do the same for all keys at once on any library. Names
-are the paper's. Three slips of its listings are corrected: a grid strides by `gridDim`, not by the square of a block;
-`nextPowerOf2` is the largest power of two that fits; and of panes that a batch skips, each is made by one thread.
+are the paper's. Where its listings leave something open, a grid strides by the size of the whole grid (`gridDim`), and
+`nextPowerOf2` is the largest power of two that fits.
 
 A state is a row of a matrix, `present` says whether it is there, and an absent one is the paper's ⊥.
 """

@@ -101,7 +101,12 @@ def live_tree(
     if not here.partials:
         return ring
     columns = [
-        [index for part, fields in leaf_set.parts() if part in parts.partials for index in range(*fields.indices(99))]
+        [
+            index
+            for part, fields in leaf_set.parts()
+            if part in parts.partials
+            for index in range(fields.start, fields.stop)
+        ]
         for parts in (there, here)
     ]
     return SplitRing(((ring, columns[0]), (RingTree(here.combine, dtypes(here), shape, lanes, until), columns[1])))
