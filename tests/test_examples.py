@@ -19,6 +19,7 @@ EXPECTED = {
     "compress": "after=1 hour: 11 of 17 chunks are compressed; medians add to 5252.1",
     "custom_aggregate": "|north|43.63636363636363| 80.0|",
     "distinct_and_top": "|15:00|3       |chess    |[{chess, 2}, {sport, 2}]|",
+    "feature_table": "the same as in the history: True",
     "join": "|shoes|    1|   50|   50.0|    1|\n|  2857608|  tea|    4|  100|   25.0|    2|",
     "linear_road": "60 windows of vehicles, 0 of them counted otherwise",
     "median": "|12:30|91.2 |61.5  |[60.5, 151.5]",

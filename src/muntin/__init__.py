@@ -20,8 +20,10 @@ from muntin.version import __version__
 
 if TYPE_CHECKING:
     from muntin.spark.checkpoint import state
+    from muntin.spark.dashboard import dashboard
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
+    from muntin.spark.plot import plot
     from muntin.spark.scan import scan
     from muntin.spark.session import configure, session
     from muntin.spark.shed_rate import shed_rate
@@ -37,9 +39,11 @@ __all__ = [
     "__version__",
     "aggregates",
     "configure",
+    "dashboard",
     "drift",
     "join",
     "over",
+    "plot",
     "progress",
     "scan",
     "session",
@@ -52,7 +56,9 @@ __all__ = [
 
 _FROM_SPARK = {
     "configure": "session",
+    "dashboard": "dashboard",
     "drift": "drift",
+    "plot": "plot",
     "scan": "scan",
     "session": "session",
     "shed_rate": "shed_rate",

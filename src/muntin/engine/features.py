@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -66,6 +66,15 @@ class Collect:
 
     run: Batches
     schema: pa.Schema
+
+
+class Finish(Protocol):
+    """Turns the results of a shard into others, in their order."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True)
@@ -257,6 +266,10 @@ class Option:
     def plan(self, draft: Draft) -> Draft:
         """The draft with its features."""
         return draft
+
+    def finish(self, plan: Plan) -> Finish | None:
+        """What turns the results of a shard into rows of another form; None to leave them as they are."""
+        return None
 
     def explained(self, plan: Plan) -> list[str]:
         """Lines for `explain()`."""

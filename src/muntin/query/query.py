@@ -13,7 +13,7 @@ from muntin import aggregates
 from muntin.aggregates.aggregate import Aggregate, Bound
 from muntin.checks import encodable, one_of, public_name
 from muntin.durations import Duration
-from muntin.engine.features import KeptAtSource, Option
+from muntin.engine.features import Finish, KeptAtSource, Option
 from muntin.engine.functions import AppliedFunction, WindowFunction
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
@@ -70,6 +70,11 @@ class Query:
 
     def __repr__(self) -> str:
         return query_shown(self)
+
+    def _repr_html_(self) -> str:
+        from muntin.query.picture import query_html
+
+        return query_html(self)
 
     def agg(self, *unnamed: Aggregate, **named: Aggregate) -> Query:
         """Compute aggregates of every window and key.
@@ -151,7 +156,9 @@ class Query:
                 )
         read, names = tuple(column for column, _ in selected), tuple(name for _, name in selected)
         applied = Applied(function, fields, read, form, names, gets_window(function))
-        return replace(query, function=AppliedFunction(applied))
+        query = replace(query, function=AppliedFunction(applied))
+        query._check_options()
+        return query
 
     def compress(
         self,
@@ -391,6 +398,30 @@ class Query:
             return replace(self, options=tuple(other for other in self.options if other.name != option.name))
         return self.use(option)
 
+    def wide(self) -> Query:
+        """Put the windows of a key that end at the same time into one row, as tables of features have them.
+
+        Each window adds a suffix to the names of columns: `n_1h`, `n_24h`, `n_7d`, or `n_` and its `name=`. The column
+        `as_of` is the time at which the windows end. They contain rows before that time only, so a join with the latest
+        row at or before an event is correct at the point in time of that event. A column is null where the key had no
+        row in the window.
+
+        Examples
+        --------
+        >>> windows = W.sliding("30 minutes", "30 minutes"), W.sliding("1 hour", "30 minutes")
+        >>> def both(rides):
+        ...     return muntin.over(rides, *windows, time="at", watermark="0 seconds").agg(n=A.count()).wide()
+        >>> stream = Stream(both, SCHEMA)
+        >>> steps = stream.batch(RIDES), stream.watermark("2024-05-01 13:00")
+        >>> for row in stream.results:
+        ...     print(row["as_of"].time(), row["n_30min"], row["n_1h"])
+        12:30:00 5 5
+        13:00:00 2 7
+        """
+        from muntin.features.wide.policy import Wide
+
+        return self.use(Wide())
+
     def use(self, option: Option) -> Query:
         """Add an option, one of Muntin's or your own. It replaces an option of the same name.
 
@@ -469,7 +500,9 @@ class Query:
         query = self
         if self.late_policy == "update":
             query = self._updating(replace(self._updates, within=None))
-        return replace(query, late_policy=policy)
+        query = replace(query, late_policy=policy)
+        query._check_options()
+        return query
 
     @property
     def _updates(self) -> Updates:
@@ -494,6 +527,26 @@ class Query:
         """
         self.check_complete()
         return backend_of(self.source).to_df(self)
+
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Print the first results of a table, in the order of their windows; the arguments are those of Spark's `show`.
+
+        A stream has no results before it is started.
+
+        Examples
+        --------
+        >>> fares(table).show(1)
+        +...+
+        only showing top 1 row
+        """
+        if self.source.streaming:
+            raise MuntinError(
+                "show() prints the results of a table, and the data are a stream; start it with "
+                "to_df().writeStream.format('console').start(), or call .explain() for its plan."
+            )
+        results = self.to_df()
+        windows = "as_of" if self.option("wide") is not None else "window"
+        results.orderBy(windows, *(name for name in ("window_name",) if name in results.columns)).show(n, truncate)
 
     def explain(self) -> None:
         """Print how the query will run: panes, state per key, workers, options, and the number of results.
@@ -575,6 +628,11 @@ class Query:
             return True  # nothing is dropped there, or tasks draw the rows of the files that they read
         return self.source.tells_rows_apart
 
+    def finish(self, plan: Plan) -> Finish | None:
+        """What turns the results of a shard into rows of another form, if an option does that."""
+        finishes = (option.finish(plan) for option in self.options)
+        return next((finish for finish in finishes if finish is not None), None)
+
     def plan(self, shards: Sequence[int]) -> Plan:
         return self.draft(shards).planned().plan()
 
@@ -597,7 +655,13 @@ class Query:
 
     def _check_added_columns(self) -> None:
         """Check that the columns that options add to results have names of their own."""
-        schema = self.plan([0]).schema
+        plan = self.plan([0])
+        schema, finish = plan.schema, self.finish(plan)
+        for name in () if finish is None else self.named_keys:
+            if finish is not None and name not in self.by and name in finish.schema.names:
+                raise MuntinError(
+                    f"{name!r} is a column of the results and a key, too; give the key another name with .alias(...)."
+                )
         names = (*self.named_keys, *(column.name for column in schema.columns))
         for column in (*schema.added, *schema.late_fields):
             if column.name in names:

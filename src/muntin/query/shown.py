@@ -53,7 +53,7 @@ def policies(query: Query) -> str:
     return "".join(parts)
 
 
-_CALLS = ("compress", "approximate", "shed", "top", "parallel", "updates", "device")
+_CALLS = ("compress", "approximate", "shed", "top", "parallel", "updates", "wide", "device")
 
 
 def _call_order(option: Option) -> int:

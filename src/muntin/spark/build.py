@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from muntin.engine.features import Collect, Spread
+from muntin.engine.features import Collect, Finish, Spread
 from muntin.engine.map_stage import AHEAD
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
@@ -31,7 +31,7 @@ from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.table_stage import shard_of_panes, shard_of_table
 from muntin.spark.watermark import check_watermark
-from muntin.spark.window_stage import STAGED, Finish, ShardProcessor, unpacked
+from muntin.spark.window_stage import STAGED, ShardProcessor, unpacked
 from muntin.spark.worker_check import check_device, check_workers
 from muntin.windows import CountWindow
 
@@ -50,7 +50,7 @@ def with_event_time(results: DataFrame, query: Query) -> DataFrame:
     A window is emitted when the watermark passes its end, so later results have later times: on a stream, the column
     has the watermark of the input. Maps over Arrow drop the metadata that say so.
     """
-    end = F.col("window").getField("end")
+    end = F.col("window").getField("end") if "window" in results.columns else F.col("as_of")
     last = end - F.expr("INTERVAL '0.000001' SECOND")
     at_tuples = [window.title for window in query.windows if window.ends_at_tuple]
     if len(at_tuples) == len(query.windows):
@@ -90,6 +90,8 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     check_device(spark, plan.device)
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
+    if finish is None:
+        finish = query.finish(plan)
     schema = plan.result_schema if finish is None else finish.schema
     if query.source.streaming:
         staged = _packed_panes(query, plan, identity).transformWithStateInPandas(

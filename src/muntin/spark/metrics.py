@@ -131,6 +131,11 @@ class Progress:
         ]
         return f"Progress({'; '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        from muntin.spark.progress_html import progress_html
+
+        return progress_html(self)
+
     @property
     def overlap(self) -> float | None:
         """Concept overlap: the share of the groups of two neighbouring windows that are in both; None without any.
@@ -276,7 +281,7 @@ def progress(query: Any, name: str | None = None) -> Progress:
             f"progress() takes the StreamingQuery that writeStream...start() returns, got {kind_of(query)}. A table "
             "has no progress: count its results, or call .explain()."
         )
-    reports = _reports_of(query, name)
+    reports = reports_of(query, name)
     if not reports:
         return Progress()
     report, values = reports[0]
@@ -298,7 +303,7 @@ def progress(query: Any, name: str | None = None) -> Progress:
     return Progress(batch_id=int(report["batchId"]), batch_seconds=seconds, rows_per_s=rate, warning=warning, **metrics)
 
 
-def _reports_of(query: Any, name: str | None) -> list[tuple[Any, dict[str, Any]]]:
+def reports_of(query: Any, name: str | None) -> list[tuple[Any, dict[str, Any]]]:
     """The progress reports of a stream with the metrics of one of its queries, the latest first."""
     found = [(report, observations(report)) for report in reversed(query.recentProgress)]
     known = list(dict.fromkeys(observation for _, values in found for observation in values))
@@ -322,7 +327,7 @@ def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None
     if 2 * late <= rows:
         return None
     report, _ = reports[0]
-    watermark, clock = _time(report.eventTime.get("watermark")), _time(report.timestamp)
+    watermark, clock = time_of(report.eventTime.get("watermark")), time_of(report.timestamp)
     if watermark is None or clock is None or watermark > clock:
         why = f"which is ahead of the clock ({report.timestamp}): a row from the future has moved it there"
         remedy = "give over(..., max_ahead='1 hour'), which sets such rows aside, and start with a new checkpoint"
@@ -336,7 +341,7 @@ def late_warning(reports: Sequence[tuple[Any, Mapping[str, Any]]]) -> str | None
     )
 
 
-def _time(text: str | None) -> datetime | None:
+def time_of(text: str | None) -> datetime | None:
     """A time in Spark's format; None if Python's calendar does not have it."""
     try:
         return None if text is None else datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")

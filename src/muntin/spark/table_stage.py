@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from muntin.engine.batch import Arrived
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import Batches, Task
+from muntin.engine.features import Batches, Finish, Task
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
@@ -16,7 +16,7 @@ from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.store import TableStore
 from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
-from muntin.spark.window_stage import MOST_ROWS, Finish, StagedRow, finished, staged
+from muntin.spark.window_stage import MOST_ROWS, StagedRow, finished, staged
 
 _STAGED = pa.schema([("task", pa.int32()), ("payload", pa.binary()), ("metrics", pa.list_(pa.int64()))])
 """`STAGED`. A table has no progress, so nobody reads its metrics."""

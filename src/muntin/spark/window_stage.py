@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from muntin.engine.described import other_shards
 from muntin.engine.emitted import Emitted, Results
-from muntin.engine.features import Spread
+from muntin.engine.features import Finish, Spread
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metrics, names
 from muntin.engine.plan import Plan
@@ -42,15 +42,6 @@ MOST_ROWS = 1 << 16
 
 _CACHE = HotCache(capacity=8)
 """Lives as long as the Python worker. Shards may move to other workers, so every look-up is verified."""
-
-
-class Finish(Protocol):
-    """Turns the results of a shard into others, in their order."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 class ShardProcessor(StatefulProcessor):

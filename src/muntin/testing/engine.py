@@ -91,6 +91,9 @@ class OnEngine:
         plan = self._plan.of_shard(number)
         shard = Shard(plan, PaneStore(plan, "query", number, self._states[number], self._cache), number, task)
         batches = list(computed(plan, shard.run(sent, self._watermark * 1000)))
+        finish = self._query.finish(plan)
+        if finish is not None:
+            batches = list(finish.run(batches))
         _fold(metrics, plan, shard.metrics)
         return batches
 
@@ -115,7 +118,7 @@ class OnEngine:
 
     def _last_instants(self, table: pa.Table) -> pa.Array:
         """The event time of results: see `muntin.spark.build.with_event_time`."""
-        end = _whole(table["window"]).field("end")
+        end = _whole(table["window"]).field("end") if "window" in table.column_names else _whole(table["as_of"])
         at_tuples = {window.title for window in self._query.windows if window.ends_at_tuple}
         named = table["window_name"].to_pylist() if "window_name" in table.column_names else [None] * len(end)
         only = self._query.windows[0].title

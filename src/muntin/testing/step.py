@@ -58,6 +58,8 @@ def split(rows: Iterable[Row], keys: Sequence[str]) -> tuple[list[Row], list[Row
 
 
 def _place(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
+    if "window" not in row:  # wide rows
+        return row["as_of"], *(repr(row[key]) for key in keys)
     window = row["window"]
     texts = (row.get("window_name") or "", *(repr(row[key]) for key in keys), repr(row.get("revision")))
     return (window["end"], window["start"], row["window_id"], texts)
