@@ -39,7 +39,7 @@ class Arrived:
     tables: Sequence[PaneTable] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     latest: int = NO_TIME
-    """The latest event time that any task has seen."""
+    """The latest time that any task has sent: see `PackedPanes`."""
     late: Sequence[pa.RecordBatch] = ()
     """Rows that are too late for all of their windows, or too far ahead, as results."""
 

@@ -40,6 +40,8 @@ from muntin.windows.model import NEVER
 
 AHEAD = "__muntin_ahead"
 """A boolean column for rows that are too far ahead of the clock. Spark computes it, if it is needed."""
+MARKS = "__muntin_marks"
+"""The watermarks that rows carry, where Spark computes which of them count."""
 FLUSH_LEAVES = 1 << 18
 """A task sends its leaves when it has more than this many: this bounds its memory."""
 NO_TIME = -62_135_596_800_000_000
@@ -60,7 +62,7 @@ class PackedPanes:
     late_candidates: bytes | None
     """Full rows, of which the window stage emits those that are late."""
     latest: int = NO_TIME
-    """The latest event time that the task has seen, in microseconds."""
+    """The latest event time that the task has seen, or the latest watermark that a row carried, in microseconds."""
     notes: bytes | None = None
     """Notes of features for the shard: JSON, by their names."""
     ahead_rows: int = 0
@@ -72,7 +74,7 @@ class PackedPanes:
 
     @property
     def latest_time(self) -> int:
-        """The event time that Spark's watermark follows."""
+        """The time that Spark's watermark follows."""
         return self.latest
 
     def read_notes(self) -> Mapping[str, Any]:
@@ -93,6 +95,7 @@ class _Unsent:
     ahead_rows: int = 0
     outside_rows: int = 0
     latest: int = NO_TIME
+    """What Spark's watermark follows."""
 
     def finish(self) -> None:
         if self.begun is not None:
@@ -121,16 +124,18 @@ class PaneStage:
         ) and leaf_sets[0].custom is None
         self._device = None if self._features else DevicePanes.of(plan)
         # A tuple can fall between all windows only if every window slides by more than its size.
+        self._latest = NO_TIME
+        """The latest event time."""
         self._has_gaps = all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
-        latest, rows = NO_TIME, 0
+        rows = 0
         together = max((ROWS_TOGETHER, *(feature.rows_together for feature in self._features.values())))
         for share in self._sent(gathered(batches, together, BYTES_TOGETHER)):
-            latest, rows = max(latest, share.latest), rows + share.rows
+            rows += share.rows
             yield share
         for feature in self._features.values():
-            feature.done(None if latest == NO_TIME else latest, rows)
+            feature.done(None if self._latest == NO_TIME else self._latest, rows)
 
     def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
         unsent = _Unsent()
@@ -146,12 +151,17 @@ class PaneStage:
     def _gather(self, batch: pa.RecordBatch, unsent: _Unsent) -> None:
         plan = self._plan
         batch = self._not_ahead(self.typed(batch), unsent)
+        if plan.marks is not None:
+            latest_mark = pc.max(batch.column(plan.marks).cast(pa.int64())).as_py()
+            unsent.latest = max(unsent.latest, NO_TIME if latest_mark is None else latest_mark)
         time = batch.column(plan.time)
         if time.null_count:
             unsent.invalid_rows += time.null_count
             batch = batch.filter(time.is_valid())
         times = np.asarray(batch.column(plan.time).cast(pa.int64()))
-        unsent.latest = int(times.max(initial=unsent.latest))
+        self._latest = int(times.max(initial=self._latest))
+        if plan.marks is None:
+            unsent.latest = max(unsent.latest, int(times.max(initial=NO_TIME)))
         if self._has_gaps:
             inside = last_ends(times, plan.windows) > NEVER
             unsent.outside_rows += int((~inside).sum())

@@ -81,6 +81,8 @@ class Draft:
     """Whether the source can decide for every row by itself; else equal rows of a batch share their fate."""
     device: Device | None = None
     """What kernels run on; None for the processor, with NumPy."""
+    marks: str | None = None
+    """The column with watermarks that rows carry; None where the watermark follows the event time."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -154,6 +156,7 @@ class Draft:
             self.writes_through,
             correctable=self.correctable,
             device=self.device,
+            marks=self.marks,
         )
 
 
@@ -181,6 +184,9 @@ class Plan:
     """Storage for copies and notes on the hosts of the workers."""
     device: Device | None = None
     """What kernels run on; None for the processor, with NumPy. The state does not depend on it."""
+    marks: str | None = None
+    """The column with watermarks that rows carry; None where the watermark follows the event time. The state does not
+    depend on it."""
 
     @classmethod
     def make(
@@ -197,6 +203,7 @@ class Plan:
         delay: int | None = None,
         function: WindowFunction | None = None,
         options: Sequence[Option] = (),
+        marks: str | None = None,
     ) -> Plan:
         draft = Draft(
             time,
@@ -210,6 +217,7 @@ class Plan:
             delay,
             function,
             tuple(options),
+            marks=marks,
         )
         return draft.planned().plan()
 

@@ -11,7 +11,7 @@ from muntin.expressions import shown
 from muntin.joins.multiplied import how
 from muntin.joins.product import MOST_PAIRS
 from muntin.query import Query
-from muntin.query.explain import compression, late_rows, over_time
+from muntin.query.explain import compression, late_rows, over_time, watermark
 from muntin.query.volume import Volume, state_warnings
 
 if TYPE_CHECKING:
@@ -54,14 +54,19 @@ def explanation(join: Join, prepared: Prepared) -> str:
         + (" before pairs are made." if plan.function is not None else " and makes no pair."),
     ]
     if query.source.streaming:
-        delays = [describe(side.delay or 0) for side in join.sides]
-        lines.append(
-            f"Watermark: {delays[0]} behind the latest row on the left, {delays[1]} on the right; the one "
-            f"further behind is used for both; {late_rows(query)}"
-        )
+        lines.append(f"Watermark: {_watermarks(join)}; the one further behind is used for both; {late_rows(query)}")
     warnings = volume.warnings(plan.windows)
     warnings += state_warnings(operator, slowest, keyed=True, keeps_rows=plan.keeps_chunks)
     return "\n".join([*lines, *([""] if warnings else []), *warnings])
+
+
+def _watermarks(join: Join) -> str:
+    if all(side.watermark.column is None for side in join.sides):
+        left, right = (describe(side.delay or 0) for side in join.sides)
+        return f"{left} behind the latest row on the left, {right} on the right"
+    columns = [None if side.watermark.column is None else side.followed for side in join.sides]
+    left, right = (watermark(side.delay, column) for side, column in zip(join.sides, columns, strict=True))
+    return f"on the left, {left}; on the right, {right}"
 
 
 def _pairs(join: Join) -> list[str]:

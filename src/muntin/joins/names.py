@@ -13,6 +13,8 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 
 TIME = PREFIX + "time"
 """The event time of a tuple of either side, or the later event time of a pair."""
+MARKS = PREFIX + "watermark"
+"""What the watermark of a side follows, if rows of a side carry watermarks."""
 SIDE_FLAGS: dict[SideName, str] = {"left": "__muntin_left", "right": "__muntin_right"}
 """The boolean columns that are true for the tuples of a side."""
 

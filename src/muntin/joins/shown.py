@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def _join(join: Join) -> str:
     data = [query_shown.data(side.source) for side in join.sides]
     times = [shown(side.time.read) for side in join.sides]
-    delays = [query_shown.delay(side.delay) for side in join.sides]
+    columns = [None if side.watermark.column is None else side.followed for side in join.sides]
+    delays = [query_shown.delay(side.delay, column) for side, column in zip(join.sides, columns, strict=True)]
     both = delays[0] if delays[0] == delays[1] else {"watermark": [delay.get("watermark") for delay in delays]}
     time = times[0] if times[0] == times[1] else times
     head = query_shown.start("join", data, join.query, on=join.query.by, time=time, **both)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.aggregates.aggregate import Aggregate
 from muntin.joins.names import SideName
 from muntin.query.backend import Resolved, Source
+from muntin.query.watermarks import Watermark
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,26 @@ class Side:
     source: Source
     time: Resolved
     """The time column."""
-    delay: int | None
-    """The watermark delay in microseconds."""
+    watermark: Watermark
     names: Mapping[str, str]
     """The non-key columns: from the name in the joined rows to the name in this side."""
     keys: Mapping[str, Resolved]
     """The key columns, by their names in the joined rows."""
+
+    @property
+    def delay(self) -> int | None:
+        """The watermark delay in microseconds."""
+        return self.watermark.delay
+
+    @property
+    def followed(self) -> str:
+        """The column that the watermark follows."""
+        return self.watermark.followed(self.time.read)
+
+    @property
+    def has_own_watermark(self) -> bool:
+        """Whether the watermark comes with the input."""
+        return self.followed in self.source.watermarks
 
     @property
     def types(self) -> dict[str, pa.DataType]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muntin.durations import Duration, microseconds_from_zero
+from muntin.durations import Duration
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike, shown
 from muntin.joins.backend import spark
 from muntin.joins.join import Join
-from muntin.joins.names import SIDES, TIME, SideName, joined_names
+from muntin.joins.names import MARKS, SIDES, TIME, SideName, joined_names
 from muntin.joins.sides import Side
 from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
@@ -18,6 +18,7 @@ from muntin.query.backend import Resolved, Source
 from muntin.query.inputs import column_names
 from muntin.query.start import ahead_limit, check_window, query_name
 from muntin.query.time_column import check_time
+from muntin.query.watermarks import Watermark, resolved_watermark
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
 
@@ -32,7 +33,7 @@ def join(
     *,
     on: ColumnLike | Sequence[ColumnLike] = (),
     time: ColumnLike | tuple[ColumnLike, ColumnLike] | None = None,
-    watermark: Duration | tuple[Duration | None, Duration | None] | None = None,
+    watermark: Duration | ColumnLike | tuple[Duration | ColumnLike | None, Duration | ColumnLike | None] | None = None,
     max_ahead: Duration | None = None,
     name: str | None = None,
 ) -> Join:
@@ -51,8 +52,8 @@ def join(
     time
         The event time: a column for both sides, or a pair.
     watermark
-        How far a row may lag behind the latest one of its side: one for both sides, or a pair. Streams need it, unless
-        `withWatermark` was called on the time column.
+        How far a row may lag behind the latest one of its side, or a column of its rows that carries watermarks, as in
+        `over()`: one for both sides, or a pair. Streams need it, unless `withWatermark` was called on the time column.
     max_ahead
         How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
         watermark.
@@ -81,7 +82,7 @@ def join(
     )
     resolved_times = [_resolved_time(sources[side], column, side) for side, column in zip(SIDES, times, strict=True)]
     first, second = (
-        Side(side, sources[side], column, _delay(sources[side], column, delay, side), names[side], keys[side])
+        Side(side, sources[side], column, _watermark(sources[side], column, delay, side), names[side], keys[side])
         for side, column, delay in zip(SIDES, resolved_times, delays, strict=True)
     )
     kinds = [side.time.kind for side in (first, second)]
@@ -92,8 +93,17 @@ def join(
         )
     on_names = tuple(keys["left"])
     source = spark().union_source(first, second, on_names, {})
-    limits = [ahead_limit(max_ahead, side.source, side.time.read, side.which) for side in (first, second)]
-    query = Query(source, (window,), TIME, first.delay, on_names, max_ahead=limits[0], name=query_name(name))
+    limits = [ahead_limit(max_ahead, side.source, side.followed, side.which) for side in (first, second)]
+    query = Query(
+        source,
+        (window,),
+        TIME,
+        first.delay,
+        on_names,
+        max_ahead=limits[0],
+        name=query_name(name),
+        watermark_column=MARKS if MARKS in source.types else None,
+    )
     return Join(first, second, query)
 
 
@@ -165,12 +175,12 @@ def _resolved_time(source: Source, time: ColumnLike, side: SideName) -> Resolved
     return column
 
 
-def _delay(source: Source, time: Resolved, watermark: Duration | None, side: SideName) -> int | None:
-    delay = source.watermarks.get(time.read) if watermark is None else microseconds_from_zero(watermark, "watermark")
-    if source.streaming and delay is None:
+def _watermark(source: Source, time: Resolved, watermark: Duration | ColumnLike | None, side: SideName) -> Watermark:
+    follows = resolved_watermark(source, watermark, time.read, time.kind, side)
+    if source.streaming and follows.delay is None:
         raise MuntinError(
             f"watermark is missing for {side}: a stream needs it to know when a window is complete; give how late "
             "rows may come, such as watermark='10 minutes', or a pair of them, or call withWatermark on its "
             f"{shown(time.read)!r}."
         )
-    return delay
+    return follows

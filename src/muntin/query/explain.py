@@ -53,7 +53,7 @@ def explanation(query: Query) -> str:
     volume = Volume.of(plan.windows)
     lines += ["", *([] if volume is None else [volume.text]), *_spark(plan)]
     if query.source.streaming:
-        lines.append(f"Watermark: {describe(query.watermark or 0)} behind the latest row; {late_rows(query)}")
+        lines.append(f"Watermark: {watermark(query.watermark, query.watermark_column)}; {late_rows(query)}")
     warnings = [] if volume is None else volume.warnings(plan.windows)
     if plan.over_time is not None:
         delay = query.watermark or 0
@@ -82,6 +82,13 @@ def _workers(query: Query, plan: Plan) -> list[str]:
         return [f"Workers: keyed; every key belongs to one shard{advice}."]
     resolved = parallel.resolved(plan, lambda: backend_of(query.source).most_workers(query.source.frame))
     return resolved.explained(plan)
+
+
+def watermark(delay: int | None, column: str | None) -> str:
+    """What the watermark of an input follows."""
+    if column is None:
+        return f"{describe(delay or 0)} behind the latest row"
+    return f"the largest {shown(column)!r} that a row has carried"
 
 
 def late_rows(query: Query) -> str:

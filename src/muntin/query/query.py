@@ -15,6 +15,7 @@ from muntin.checks import encodable, one_of, public_name
 from muntin.durations import Duration
 from muntin.engine.features import Finish, KeptAtSource, Option
 from muntin.engine.functions import AppliedFunction, WindowFunction
+from muntin.engine.map_stage import MARKS
 from muntin.engine.plan import Draft, Plan
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
@@ -67,6 +68,8 @@ class Query:
     """How far ahead of the clock a row may be, in microseconds; None for no limit."""
     name: str | None = None
     """What the query is called in metrics."""
+    watermark_column: str | None = None
+    """The column that carries watermarks; None where the watermark follows the event time."""
 
     def __repr__(self) -> str:
         return query_shown(self)
@@ -304,6 +307,11 @@ class Query:
             raise MuntinError(
                 "target_latency is for streams, and the data are a table, which has no batches; give a rate, such as "
                 "rate=0.9."
+            )
+        if policy.at_source is not None and self.marks is not None:
+            raise MuntinError(
+                "shed(at='source') drops rows before their watermarks are read, and watermark= is a column of them; "
+                "use at='panes', or give a delay such as watermark='10 minutes'."
             )
         return self.use(policy)
 
@@ -562,6 +570,25 @@ class Query:
         self.check_complete()
         print(explanation(self))
 
+    @property
+    def followed(self) -> str:
+        """The column that the watermark follows."""
+        return self.watermark_column or self.time
+
+    @property
+    def has_own_watermark(self) -> bool:
+        """Whether the watermark comes with the input."""
+        return self.followed in self.source.watermarks
+
+    @property
+    def marks(self) -> str | None:
+        """The column with watermarks that the map stage reads, if there is one."""
+        if self.watermark_column is None or not self.source.streaming:
+            return None
+        if self.has_own_watermark and not self.source.beside:
+            return None
+        return self.watermark_column if self.max_ahead is None else MARKS
+
     def resolved(self, cores: Callable[[], int]) -> Query:
         """The query with options that depend on the session; `cores` returns the largest number of workers."""
         if not self.options:
@@ -615,7 +642,8 @@ class Query:
             streaming=self.source.streaming,
             # With several inputs, only Spark's watermark knows which one is the furthest behind. An input that has a
             # watermark already may be a union of several.
-            delay=None if self.source.beside or self.time in self.source.watermarks else self.watermark,
+            delay=None if self.source.beside or self.has_own_watermark else self.watermark,
+            marks=self.marks,
             function=self.function,
             options=self.options,
             tells_rows_apart=self._tells_rows_apart,

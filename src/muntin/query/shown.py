@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def query_shown(query: Query) -> str:
     keys = {"by": [shown(key) for key in query.by]} if query.by else {}
-    head = start("over", [data(query.source)], query, time=shown(query.time), **delay(query.watermark), **keys)
+    head = start("over", [data(query.source)], query, time=shown(query.time), **watermark(query), **keys)
     return head + aggregates({name: bound.written for name, bound in query.aggregates.items()}) + policies(query)
 
 
@@ -34,7 +34,13 @@ def data(source: Source) -> str:
     return f"<{'stream' if source.streaming else 'table'}: {count} column{'s' * (count != 1)}>"
 
 
-def delay(delay: int | None) -> dict[str, object]:
+def watermark(query: Query) -> dict[str, object]:
+    return delay(query.watermark, query.watermark_column)
+
+
+def delay(delay: int | None, column: str | None = None) -> dict[str, object]:
+    if column is not None:
+        return {"watermark": shown(column)}
     return {} if delay is None else {"watermark": describe(delay)}
 
 

@@ -18,6 +18,7 @@ from muntin.query.inputs import Computed, column_names
 from muntin.query.query import RESERVED, Query
 from muntin.query.scan import Scan
 from muntin.query.time_column import check_time
+from muntin.query.watermarks import resolved_watermark
 from muntin.type_names import spark_name
 from muntin.windows import DeltaWindow, Window
 
@@ -29,7 +30,7 @@ def over(
     data: DataFrame | Scan,
     *windows: Window,
     time: ColumnLike,
-    watermark: Duration | None = None,
+    watermark: Duration | ColumnLike | None = None,
     by: ColumnLike | Sequence[ColumnLike] = (),
     max_ahead: Duration | None = None,
     name: str | None = None,
@@ -47,8 +48,9 @@ def over(
     time
         The event time: a timestamp.
     watermark
-        How far a row may lag behind the latest one, such as "10 minutes". Streams need it, unless `withWatermark` was
-        called on the time column; tables do not.
+        How far a row may lag behind the latest one, such as "10 minutes"; or a timestamp that rows carry with the
+        promise that no earlier row will come: a column that is null in rows without one. Streams need it, unless
+        `withWatermark` was called on the time column; tables do not.
     by
         The key columns: windows are computed for every key. In results they have the names that Spark gives them.
     max_ahead
@@ -69,24 +71,31 @@ def over(
     windows, computed = _resolved_windows(windows, source)
     time_read, computed = _resolved_time(source, time, computed)
     keys, computed = _resolved_keys(source, given_keys, computed)
-    delay = source.watermarks.get(time_read) if watermark is None else microseconds_from_zero(watermark, "watermark")
-    if source.streaming and delay is None:
+    kind = source.types[time_read] if time_read in source.types else computed.types[time_read]
+    follows = resolved_watermark(source, watermark, time_read, kind)
+    if source.streaming and follows.delay is None:
         raise MuntinError(
             "watermark is missing: a stream needs it to know when a window is complete; give how late rows may come, "
             f"such as watermark='10 minutes', or call withWatermark on {shown(time_read)!r} where the data come from."
         )
     renamed = {read: name for read, name in keys.items() if read != name}
-    limit = ahead_limit(max_ahead, source, time_read)
+    limit = ahead_limit(max_ahead, source, follows.followed(time_read))
+    marks = None
+    if follows.column is not None:
+        marks = follows.column.read
+        if source.streaming:
+            computed, marks = computed.add(follows.column, source)
     return Query(
         source,
         windows,
         time_read,
-        delay,
+        follows.delay,
         tuple(keys),
         computed=computed,
         key_names=renamed,
         max_ahead=limit,
         name=query_name(name),
+        watermark_column=marks,
     )
 
 
@@ -99,11 +108,11 @@ def query_name(name: object) -> str | None:
     return encodable(name, "name")
 
 
-def ahead_limit(max_ahead: Duration | None, source: Source, time: str, input_name: str = "data") -> int | None:
-    """How far ahead of the clock the rows of an input may be, in microseconds."""
+def ahead_limit(max_ahead: Duration | None, source: Source, followed: str, input_name: str = "data") -> int | None:
+    """How far ahead of the clock the rows of an input may be, in microseconds; its watermark follows this column."""
     if max_ahead is None:
         return None
-    if time in source.watermarks:
+    if followed in source.watermarks:
         raise MuntinError(
             f"max_ahead keeps rows from moving the watermark, but {input_name} already has one from withWatermark, "
             "which these rows have moved; leave withWatermark out and give watermark=, or filter the rows before it."

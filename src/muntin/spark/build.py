@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from muntin.engine.features import Collect, Finish, Spread
@@ -79,7 +79,7 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     if query.source.streaming:
         session.check_configured(spark)
         if not query.source.beside:
-            check_watermark(query.source, query.time, query.watermark)
+            check_watermark(query.source, query.time, query.watermark, column=query.watermark_column)
     check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
     query = query.resolved(partial(session.most_workers, spark))
@@ -121,7 +121,7 @@ def _packed_panes(query: Query, plan: Plan, identity: str, partitions: int | Non
     """Packed panes by shard; those of a table in this many partitions, if it matters."""
     # Each input has its own pane stage and its own watermark. A union of the rows would have a single one, and the rows
     # of the slower input would be late. Spark's watermark is then that of the slowest input.
-    first = Beside(query.source.frame, query.watermark, query.time in query.source.watermarks)
+    first = Beside(query.source.frame, query.watermark, query.has_own_watermark)
     packed_inputs = [_packed(query, plan, source, identity) for source in (first, *query.source.beside)]
     packed_rows = reduce(lambda first, second: first.union(second), packed_inputs)
     if partitions is not None and not query.source.streaming:
@@ -147,8 +147,9 @@ def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFram
     packed_rows = _pane_stage(query, plan, source.frame, identity)
     if not query.source.streaming or source.own_watermark:
         return packed_rows
-    # The watermark follows the latest time of each task, which is a few rows instead of all rows of the stream. The
-    # column is dropped afterwards, so that Spark does not drop packed rows as late.
+    # The watermark follows the latest time that each task has seen, or the latest watermark that its rows carry: that
+    # is a few rows instead of all rows of the stream. The column is dropped afterwards, so that Spark does not drop
+    # packed rows as late.
     return packed_rows.withWatermark("latest_time", f"{source.delay} microseconds")
 
 
@@ -166,7 +167,8 @@ def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:
     """The columns of the data that the stages read."""
     if plan.late_row is not None:
         return list(frame.columns)
-    return [name for name in plan.types if name in query.source.types]
+    read = dict.fromkeys([*plan.types, *([] if plan.marks is None else [plan.marks])])
+    return [name for name in read if name in query.source.types]
 
 
 def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
@@ -177,10 +179,19 @@ def _input(query: Query, plan: Plan, frame: DataFrame) -> DataFrame:
     columns = [quoted(frame, name) for name in names]
     computed = {name: column for name, column in query.computed.columns.items() if name in plan.types}
     computed |= query.filters.columns
+
+    def column(name: str) -> Column:
+        return query.computed.columns[name] if name in query.computed.columns else quoted(frame, name)
+
+    if plan.marks is not None and plan.marks in query.computed.columns:
+        computed[plan.marks] = column(plan.marks)
     if query.max_ahead is not None:
         # In a stream, Spark's clock is the time of the batch, which is in the checkpoint: a replayed batch has the same
         # rows.
         clock = F.localtimestamp() if plan.types[query.time].tz is None else F.current_timestamp()
-        time = computed[query.time] if query.time in computed else quoted(frame, query.time)
-        computed[AHEAD] = time > clock + F.lit(timedelta(microseconds=query.max_ahead))
+        limit = clock + F.lit(timedelta(microseconds=query.max_ahead))
+        computed[AHEAD] = column(query.time) > limit
+        if query.marks is not None and query.watermark_column is not None:
+            mark = column(query.watermark_column)
+            computed[query.marks] = F.when(mark <= limit, mark)
     return frame.select(*columns, *(column.alias(name) for name, column in computed.items()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from pyspark.sql import types as T
 
 from muntin.engine.schema import LATENESS
 from muntin.errors import MuntinError
-from muntin.joins.names import SIDE_FLAGS, TIME
+from muntin.joins.names import MARKS, SIDE_FLAGS, TIME
 from muntin.joins.sides import Condition, Side
 from muntin.query.backend import Resolved as AnyColumn
 from muntin.spark.build import build, with_event_time
@@ -32,7 +34,8 @@ def build_join(join: Join, prepared: Prepared) -> DataFrame:
 def _built(join: Join, prepared: Prepared) -> DataFrame:
     if prepared.query.source.streaming:
         for side in join.sides:
-            check_watermark(side.source, side.time.read, side.delay, side.which)
+            marks = None if side.watermark.column is None else side.followed
+            check_watermark(side.source, side.time.read, side.delay, side.which, marks)
     over_pairs = prepared.over_pairs
     if over_pairs is None or not prepared.conditions:
         return _with_late(join, build(prepared.query, over_pairs))
@@ -50,11 +53,13 @@ def union_source(left: Side, right: Side, on: Sequence[str], conditions: Mapping
     types = {key: left.keys[key].kind for key in on} | {TIME: left.time.kind}
     types |= dict.fromkeys(SIDE_FLAGS.values(), pa.bool_()) | left.types | right.types
     types |= dict.fromkeys(conditions, pa.bool_())
+    if left.source.streaming and any(side.watermark.column is not None for side in (left, right)):
+        types[MARKS] = left.time.kind
     first, second = (_frame(side, on, types, conditions) for side in (left, right))
     unreadable = left.unreadable | right.unreadable
-    left_delay, right_delay = (side.source.watermarks.get(side.time.read) for side in (left, right))
-    beside = Beside(second, right.delay, right_delay is not None)
-    watermarks = {} if left_delay is None else {TIME: left_delay}
+    beside = Beside(second, right.delay, right.has_own_watermark)
+    followed = MARKS if MARKS in types else TIME
+    watermarks = {followed: left.source.watermarks[left.followed]} if left.has_own_watermark else {}
     return Source(first, types, unreadable, left.source.streaming, (beside,), watermarks)
 
 
@@ -68,10 +73,17 @@ def named(side: Side, on: Sequence[str]) -> DataFrame:
         for joined, name in side.names.items()
         if name not in ambiguous
     ]
-    rows = frame.select(*columns, _read(frame, side.time, TIME))
-    for key in on:
-        rows = rows.where(quoted(rows, key).isNotNull())
-    return rows
+    if side.watermark.column is None:
+        rows = frame.select(*columns, _read(frame, side.time, TIME))
+        return rows.where(_has_keys(rows, on))
+    rows = frame.select(*columns, _read(frame, side.time, TIME), _read(frame, side.watermark.column, MARKS))
+    # A row that carries a watermark moves it, whatever its keys are; without a time, it is in no window.
+    rows = rows.where(_has_keys(rows, on) | quoted(rows, MARKS).isNotNull())
+    return rows.withColumn(TIME, F.when(_has_keys(rows, on), quoted(rows, TIME)))
+
+
+def _has_keys(rows: DataFrame, on: Sequence[str]) -> Column:
+    return reduce(and_, (quoted(rows, key).isNotNull() for key in on))
 
 
 def _frame(
@@ -84,6 +96,8 @@ def _frame(
     for name, kind in types.items():
         if name in own_names:
             column = quoted(frame, name)
+        elif name == MARKS:
+            column = quoted(frame, TIME if side.watermark.column is None else MARKS)
         elif name in SIDE_FLAGS.values():
             column = F.lit(name == SIDE_FLAGS[side.which])
         elif name in conditions:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from muntin.durations import describe
 from muntin.errors import MuntinError
+from muntin.expressions import shown
 
 if TYPE_CHECKING:
     from muntin.query.backend import Source
@@ -42,8 +43,16 @@ def planned_watermarks(frame: DataFrame) -> list[str]:
     return [] if analyzed is None else _WATERMARK.findall(analyzed.group(1))
 
 
-def check_watermark(source: Source, time: str, delay: int | None, input_name: str = "data") -> None:
-    """Check that an input has no watermark that conflicts with the query's, of `delay` microseconds."""
+def check_watermark(
+    source: Source, time: str, delay: int | None, input_name: str = "data", column: str | None = None
+) -> None:
+    """Check that an input has no watermark that conflicts with the query's, of `delay` microseconds.
+
+    If rows carry watermarks, they are in `column`.
+    """
+    if column is not None:
+        _check_marks(source, column, input_name)
+        return
     own_delay = source.watermarks.get(time)
     if own_delay is not None:
         # Spark rounds to milliseconds.
@@ -69,4 +78,23 @@ def check_watermark(source: Source, time: str, delay: int | None, input_name: st
             f"and the time column {time!r} was computed from it, or has nothing to do with it: Spark allows no second "
             f"one. Leave withWatermark out, or call it on {time!r} where that is computed. If {input_name} comes from "
             "another query over windows, give its column window_time as time, or window_time(window) of Spark's own."
+        )
+
+
+def _check_marks(source: Source, column: str, input_name: str) -> None:
+    """Check that an input whose rows carry watermarks in `column` has no other watermark."""
+    own_delay = source.watermarks.get(column)
+    if own_delay == 0:
+        return
+    if own_delay is not None:
+        raise MuntinError(
+            f"watermark is the column {column!r}, but {input_name} has a watermark of {describe(own_delay)} on it "
+            "already, by withWatermark, so that it is behind what the rows carry; call withWatermark with '0 seconds', "
+            "or leave it out."
+        )
+    others = dict.fromkeys([*source.watermarks, *planned_watermarks(source.frame)])
+    if others:
+        raise MuntinError(
+            f"watermark is {shown(column)!r}, but {input_name} has a watermark on {' and '.join(map(repr, others))} "
+            "already, by withWatermark: Spark allows no second one. Leave out withWatermark, or watermark=."
         )

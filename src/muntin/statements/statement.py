@@ -9,6 +9,7 @@ from muntin import aggregates as A
 from muntin.aggregates.aggregate import Aggregate
 from muntin.durations import Duration
 from muntin.errors import MuntinError
+from muntin.expressions import ColumnLike
 from muntin.query import Query, over
 from muntin.statements.positions import refuse
 from muntin.statements.windowing import ROWS, WINDOW, Windowing, find
@@ -36,7 +37,7 @@ class Tables(Protocol):
     def table(self, tableName: str) -> Any: ...  # noqa: N803 - its name in Spark
 
 
-def sql(spark: Tables, statement: str, *, watermark: Duration | None = None) -> Query:
+def sql(spark: Tables, statement: str, *, watermark: Duration | ColumnLike | None = None) -> Query:
     """Return the query that a SELECT with a window says, over a stream or a table.
 
     The window is a table function of Flink (TUMBLE, HOP, CUMULATE, SESSION), or Spark's `window()` or
@@ -98,7 +99,7 @@ class _Translation:
                 f"{first.get('description')}"
             ) from error
 
-    def query(self, spark: Tables, watermark: Duration | None) -> Query:
+    def query(self, spark: Tables, watermark: Duration | ColumnLike | None) -> Query:
         select, exp = self._select, self._exp
         if not isinstance(select, exp.Select):
             self._refuse_word(("UNION", "INTERSECT", "EXCEPT", "INSERT", "CREATE"), "the statement must be one SELECT.")

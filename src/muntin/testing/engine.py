@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine.features import Collect, Task
-from muntin.engine.map_stage import AHEAD, NO_TIME, PackedPanes, PaneStage
+from muntin.engine.map_stage import AHEAD, MARKS, NO_TIME, PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.engine.shard import Shard
@@ -70,7 +70,7 @@ class OnEngine:
         return self._step(found, metrics)
 
     def _run(self, rows: pa.Table | None) -> tuple[list[Row], int, Counter[str]]:
-        """One batch of all shards: its rows of results, the latest event time, and the metrics."""
+        """One batch of all shards: its rows of results, the time that the watermark follows, and the metrics."""
         clock = time.time_ns() // 1_000_000
         task = Task(batch=self._batch, clock=clock)
         self._batch += 1
@@ -105,9 +105,14 @@ class OnEngine:
         read = {name: _whole(rows[name]) for name in rows.column_names}
         conditions: Mapping[str, Any] = query.filters.columns  # conditions of `Rows.filter`
         columns |= {name: condition.of(read) for name, condition in conditions.items()}
+        if plan.marks in read:
+            columns[plan.marks] = read[plan.marks]
         if query.max_ahead is not None:
             limit = pa.scalar(clock * 1000 + query.max_ahead, pa.int64())
             columns[AHEAD] = pc.greater(read[query.time].cast(pa.int64()), limit)
+            if query.watermark_column is not None:
+                marks = read[query.watermark_column].cast(pa.int64())
+                columns[MARKS] = pc.if_else(pc.greater(marks, limit), None, marks)
         yield pa.record_batch(columns)
 
     def _rows(self, batch: pa.RecordBatch) -> list[Row]:

@@ -48,10 +48,10 @@ class OnSpark:
         data = self._stream()
         self._moves = known is not None and known.max_ahead is None and known.watermark is not None
         if known is not None and self._moves:
-            self._time, self._delay = known.time, known.watermark or 0
-            data = data.withWatermark(known.time, f"{self._delay} microseconds")
-            # The condition reads the time, so Spark does not compute it before the watermark.
-            data = data.where(~F.col(MARK) | F.col(known.time).isNull())
+            self._followed, self._delay = known.followed, known.watermark or 0
+            data = data.withWatermark(known.followed, f"{self._delay} microseconds")
+            # The condition reads the column, so Spark does not compute it before the watermark.
+            data = data.where(~F.col(MARK) | F.col(known.followed).isNull())
         self._query = build(data.drop(MARK))
         writer = self._query.to_df().writeStream.outputMode("append").foreachBatch(self._collect)
         self._handle = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
@@ -75,7 +75,7 @@ class OnSpark:
                 "max_ahead=, or no watermark. Send a row with a later time."
             )
         time = watermark + timedelta(microseconds=self._delay)
-        values = [time if field.name == self._time else None for field in self._schema]
+        values = [time if field.name == self._followed else None for field in self._schema]
         row = pa.table(
             [pa.array([value], field.type) for value, field in zip(values, self._schema, strict=True)], self._schema
         )
