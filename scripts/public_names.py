@@ -15,8 +15,8 @@ MODULES = (muntin, aggregates, testing, windows)
 USED = ("Join", "Progress", "Query", "Session", "Stream")
 """Classes whose methods are for users. Of the others, only the name is public: functions build their values."""
 BETWEEN_LAYERS = {
-    *("check_complete", "computed_by_spark", "draft", "finish", "kept_at_source", "named_keys", "option", "plan"),
-    *("prepared", "prepared_rows", "resolved", "sides", "types"),
+    *("check_complete", "computed_by_spark", "draft", "finish", "followed", "has_own_watermark", "kept_at_source"),
+    *("marks", "named_keys", "option", "plan", "prepared", "prepared_rows", "resolved", "sides", "types"),
 }
 """Methods and properties of these classes that only Muntin's other layers call."""
 
