@@ -61,7 +61,7 @@ def feed(spark: SparkSession, here: Path) -> Feed:
     return feed
 
 
-def fine(data: DataFrame, watermark: Any = "p") -> DataFrame:
+def fine(data: Any, watermark: Any = "p") -> DataFrame:
     query = muntin.over(data, W.sliding("10 seconds", "5 seconds"), time="ts", watermark=watermark, by="k")
     return query.agg(n=A.count(), s=A.sum("v")).to_df()
 
@@ -147,7 +147,9 @@ def test_a_join_takes_a_column_for_a_side(spark: SparkSession, here: Path, feed:
         data.table().where(~F.col("v").isin([late[side].v for late in lates if late[side] and late[side].v >= 100]))
         for data, side in ((feed, "left"), (other, "right"))
     ]
-    expected = keyed([row for row in join(*on_time, None).collect() if row.window.end.timestamp() <= watermark], "k")
+    expected = keyed(
+        [row for row in join(on_time[0], on_time[1], None).collect() if row.window.end.timestamp() <= watermark], "k"
+    )
     assert len(expected) > 6
     assert_same(keyed(rows, "k"), expected)
 

@@ -93,7 +93,7 @@ def test_rows_that_carry_their_time_less_a_delay_are_as_that_delay(query: Any, r
         Stream(lambda data: query(data, "p"), SCHEMA),
     )
     for batch in rows:
-        dicts = [{"ts": at(minute), "k": key, "n": minute} for minute, key, _ in batch]
+        dicts: list[dict[str, Any]] = [{"ts": at(minute), "k": key, "n": minute} for minute, key, _ in batch]
         steps = [
             stream.batch([{**row, "p": None if row["ts"] is None else row["ts"] - 20 * MINUTE} for row in dicts])
             for stream in (delayed, marked)
