@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.arrays import Array, State
-from muntin.engine import live, store
+from muntin.engine import live, stages, store
 from muntin.engine import map_stage as pane_stage
 from muntin.engine.chunks import bundles, needed
 from muntin.engine.chunks import store as chunk_store
@@ -29,9 +29,9 @@ from muntin.engine.operators import operator as operator_module
 from muntin.engine.operators import time as time_operators
 from muntin.engine.operators.operator import Output
 from muntin.engine.plan import Plan
-from muntin.engine.shard import EVERYTHING, Shard
 from muntin.engine.state import MemoryState
-from muntin.engine.store import HotCache, PaneStore, TableStore
+from muntin.engine.store import HotCache, PaneStore
+from muntin.engine.zoned.store import ZonedStore
 from muntin.features.compression.policy import Compression
 from muntin.features.ranking.policy import Top
 from muntin.features.sampling.policy import Approximation
@@ -260,7 +260,7 @@ def check_window_order(found: Sequence[tuple[Place, dict[str, Any]]]) -> None:
 
 def pack(plan: Plan, batches: Iterable[Sequence[Row]]) -> list[PackedPanes]:
     """One task of the pane stage."""
-    return list(PaneStage(plan).run(to_batch(rows, plan.types) for rows in batches))
+    return list(stages.pane_stage(plan).run(to_batch(rows, plan.types) for rows in batches))
 
 
 def by_shard(plan: Plan, sent: Iterable[PackedPanes]) -> dict[int, list[PackedPanes]]:
@@ -284,10 +284,10 @@ def plan_of(plan: Plan, shard: int) -> Plan:
 def advance_table(plan: Plan, sent: Iterable[PackedPanes], metrics: Metrics | None = None) -> Iterator[Emitted]:
     """What one shard of a table emits."""
     sent = list(sent)
-    shard = Shard(plan, TableStore(plan), sent[0].shard if sent else plan.shards[0])
-    yield from shard.run(sent, EVERYTHING)
+    emitted, counted = stages.table_run(plan, sent, sent[0].shard if sent else plan.shards[0], Task())
+    yield from emitted
     if metrics is not None:
-        for name, value in shard.metrics.values.items():
+        for name, value in counted.values.items():
             metrics.values[name] = metrics.get(name) + value
 
 
@@ -360,7 +360,12 @@ class Stream:
         """The processing time of the next batch, in milliseconds."""
 
     def store(self, shard: int) -> PaneStore:
-        return PaneStore(plan_of(self.plan, shard), "query", shard, self.states[shard], self.cache)
+        store = self._store(shard)
+        assert isinstance(store, PaneStore)
+        return store
+
+    def _store(self, shard: int) -> PaneStore | ZonedStore:
+        return stages.stream_store(plan_of(self.plan, shard), "query", shard, self.states[shard], self.cache)
 
     def batch(self, rows: Sequence[Row], watermark: int, tasks: int = 1) -> Found:
         results, late = [], []
@@ -374,7 +379,8 @@ class Stream:
         """What every shard tells in a batch."""
         sent = [each for task in range(tasks) for each in pack(self.plan, [rows[task::tasks]])]
         for shard, share in by_shard(self.plan, sent).items():
-            stage = Shard(plan_of(self.plan, shard), self.store(shard), shard, Task(clock=self.clock))
+            plan = plan_of(self.plan, shard)
+            stage = stages.window_stage(plan, self._store(shard), shard, Task(clock=self.clock))
             batches = list(computed(self.plan, stage.run(share, watermark)))
             self.metrics[shard] = stage.metrics
             yield batches

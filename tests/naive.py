@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from functools import cache
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
+from zoneinfo import available_timezones as _available_timezones
 
 from muntin.windows import CalendarWindow, CumulativeWindow, TimeWindow, Window
 
@@ -24,6 +26,9 @@ Answers: TypeAlias = dict[Place, dict[str, Any]]
 
 PRIME = 10_007
 EPOCH = date(1970, 1, 1)
+
+
+available_timezones = cache(_available_timezones)
 
 
 def windows_holding(window: Window, time: int) -> list[int]:
@@ -86,11 +91,23 @@ def end_of(window: Window, window_id: int) -> int:
 def places(row: Row, windows: Iterable[Window], keys: Sequence[str]) -> list[Place]:
     """The time windows that contain a row."""
     key = key_of(row, keys)
+    if any(column is not None and row[column] not in available_timezones() for column in map(zone_column, windows)):
+        return []
+    of_row = [(window.title, in_zone_of(row, window)) for window in windows]
     return [
-        (end_of(window, i), start_of(window, i), window.title, i, key)
-        for window in windows
+        (end_of(window, i), start_of(window, i), title, i, key)
+        for title, window in of_row
         for i in windows_holding(window, row["t"])
     ]
+
+
+def zone_column(window: Window) -> str | None:
+    return window.zone_column if isinstance(window, CalendarWindow) else None
+
+
+def in_zone_of(row: Row, window: Window) -> Window:
+    column = zone_column(window)
+    return window if column is None else replace(window, zone=row[column], zone_column=None)  # type: ignore[call-arg]
 
 
 def key_of(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:

@@ -154,7 +154,9 @@ def test_streams_and_tables_are_naive(
         (lambda: W.calendar("1 day", zone="Europe/Berlinn"), r"no time zone 'Europe/Berlinn'.*Europe/Berlin"),
         (lambda: W.calendar("1 day", zone=3), "zone must be the name of a time zone"),  # type: ignore[arg-type]
         (lambda: W.calendar("1 week", week_start="mon"), "week_start must be a day of the week"),
-        (lambda: W.calendar("1 day", zone_column="zone"), "zone_column='zone' is not supported"),
+        (lambda: W.calendar("1 day", zone_column=""), "zone_column must be the name of one of the columns of by="),
+        (lambda: W.calendar("1 day", zone_column=["z"]), "zone_column must be the name"),  # type: ignore[arg-type]
+        (lambda: W.calendar("1 day", zone="Asia/Tokyo", zone_column="z"), "were both given"),
         (lambda: W.calendar(5), "size must be a number of days"),  # type: ignore[arg-type]
         (lambda: W.tumbling("1 hour", zone="Europe/Berlin"), "zone= aligns windows of whole days"),
         (lambda: W.sliding("1 day", "1 day", zone="UTC", offset="1 hour"), "zone and offset were both given"),

@@ -239,6 +239,11 @@ class Option:
         return f".use({self!r})"
 
     @property
+    def not_by_zone(self) -> str | None:
+        """Why it does not go with windows in the time zone of each key; None if it does."""
+        return None
+
+    @property
     def reads(self) -> tuple[Given, ...]:
         """The columns of the data that it reads, as the user gave them."""
         return ()

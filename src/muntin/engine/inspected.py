@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from muntin.engine.description import Description, decode
 from muntin.engine.plan import Plan
+from muntin.engine.stages import stream_store
 from muntin.engine.state import MemoryState
 from muntin.engine.store import Header, HotCache, PaneStore
+from muntin.engine.zoned.store import headers
 from muntin.panes.packed import Kind, unseal
 from muntin.panes.table import PaneTable
 
@@ -44,13 +46,14 @@ def parts(shard: int, stored: bytes) -> Iterator[dict[str, Any]]:
     header = Header.decode(stored)
     always = {"shard": shard, "watermark": _time(header.watermark), "version": header.version}
     yield always | {"part": "header", "name": "header", "bytes": len(stored)}
-    for segment in header.segments:
-        found = {"part": "panes", "name": segment.name, "bytes": segment.size, "panes": segment.leaves}
-        yield always | found | {"last": _time(segment.ends)}
-    for chunk in header.chunks:
-        found = {"part": "chunk", "name": chunk.name, "bytes": chunk.size, "rows": chunk.tuples}
-        bounds = {"first": _time(chunk.first), "last": _time(chunk.last), "compressed": chunk.compressed}
-        yield always | found | bounds
+    for prefix, named in [("", header), *((f"{zone}/", of_zone) for zone, of_zone in headers(header))]:
+        for segment in named.segments:
+            found = {"part": "panes", "name": prefix + segment.name, "bytes": segment.size, "panes": segment.leaves}
+            yield always | found | {"last": _time(segment.ends)}
+        for chunk in named.chunks:
+            found = {"part": "chunk", "name": prefix + chunk.name, "bytes": chunk.size, "rows": chunk.tuples}
+            bounds = {"first": _time(chunk.first), "last": _time(chunk.last), "compressed": chunk.compressed}
+            yield always | found | bounds
 
 
 def described(stored: bytes | None) -> Description | None:
@@ -84,8 +87,14 @@ class PaneRows:
     def of(self, shard: int, state: MemoryState) -> pa.Table:
         """The panes of one shard; an error if the state is of another query."""
         plan = self.plan.of_shard(shard)
-        table = PaneStore(plan, "inspected", shard, state, HotCache(capacity=1)).table()
-        rows = [] if table is None else list(self._rows(plan, shard, table))
+        store = stream_store(plan, "inspected", shard, state, HotCache(capacity=1))
+        if isinstance(store, PaneStore):
+            stores: list[tuple[Plan, PaneStore]] = [(plan, store)]
+        else:
+            plans = ((zone, plan.of_zone(zone)) for zone in store.zones)
+            stores = [(of_zone, store.of_zone(of_zone, zone)) for zone, of_zone in plans]
+        tables = ((of_store, part.table()) for of_store, part in stores)
+        rows = [row for of_store, table in tables if table is not None for row in self._rows(of_store, shard, table)]
         return pa.Table.from_pylist(rows, self.schema)
 
     def _rows(self, plan: Plan, shard: int, table: PaneTable) -> Iterator[dict[str, Any]]:

@@ -71,6 +71,8 @@ class PackedPanes:
     """The full rows that are too far ahead, if they are emitted."""
     skipped_files: int = 0
     """How many files of a scan could not be read."""
+    zone: str | None = None
+    """The time zone of the keys, where windows are in the zone of each key; None for what belongs to no zone."""
 
     @property
     def latest_time(self) -> int:
@@ -113,7 +115,9 @@ class Lifted:
 
 class PaneStage:
     def __init__(self, plan: Plan, task: Task | None = None) -> None:
+        assert plan.zone_column is None, "the windows of every zone have a stage of their own"
         self._plan = plan
+        self._unsent = _Unsent()
         parts = ((feature.name, feature.on_map(plan, task or Task())) for feature in plan.features)
         self._features: dict[str, RowFeature] = {name: part for name, part in parts if part is not None}
         self._encoder = keys.Encoder()
@@ -134,26 +138,41 @@ class PaneStage:
         for share in self._sent(gathered(batches, together, BYTES_TOGETHER)):
             rows += share.rows
             yield share
+        self.done(rows)
+
+    def done(self, rows: int) -> None:
+        """The task is done, with this number of rows."""
         for feature in self._features.values():
             feature.done(None if self._latest == NO_TIME else self._latest, rows)
 
     def _sent(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedPanes]:
-        unsent = _Unsent()
         for batch in batches:
-            self._gather(batch, unsent)
-            if sum(table.size for table in unsent.tables) > FLUSH_LEAVES:
-                unsent.tables = [merge(self._plan.layout, unsent.tables)]
-                if unsent.tables[0].size > FLUSH_LEAVES // 2:
-                    yield from self._send(unsent)
-                    unsent = _Unsent()
+            yield from self.take(batch)
+        yield from self.rest()
+
+    def take(self, batch: pa.RecordBatch) -> Iterator[PackedPanes]:
+        """Ingest some tuples, and send what was gathered if it is much."""
+        unsent = self._unsent
+        self._gather(batch, unsent)
+        if self.unsent_leaves > FLUSH_LEAVES:
+            unsent.tables = [merge(self._plan.layout, unsent.tables)]
+            if unsent.tables[0].size > FLUSH_LEAVES // 2:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[PackedPanes]:
+        """Send what was gathered."""
+        unsent, self._unsent = self._unsent, _Unsent()
         yield from self._send(unsent)
+
+    @property
+    def unsent_leaves(self) -> int:
+        return sum(table.size for table in self._unsent.tables)
 
     def _gather(self, batch: pa.RecordBatch, unsent: _Unsent) -> None:
         plan = self._plan
         batch = self._not_ahead(self.typed(batch), unsent)
         if plan.marks is not None:
-            latest_mark = pc.max(batch.column(plan.marks).cast(pa.int64())).as_py()
-            unsent.latest = max(unsent.latest, NO_TIME if latest_mark is None else latest_mark)
+            unsent.latest = max(unsent.latest, latest_mark(batch, plan.marks))
         time = batch.column(plan.time)
         if time.null_count:
             unsent.invalid_rows += time.null_count
@@ -400,6 +419,12 @@ class PaneStage:
         if table.tuples is None or self._plan.layout.weighs:
             return int(table.panes.state[0].sum())
         return len(table.tuples)
+
+
+def latest_mark(batch: pa.RecordBatch, marks: str) -> int:
+    """The latest watermark that a row carries."""
+    latest = pc.max(batch.column(marks).cast(pa.int64())).as_py()
+    return NO_TIME if latest is None else int(latest)
 
 
 def shard_of(columns: Sequence[pa.Array], length: int, count: int) -> Int64Array:

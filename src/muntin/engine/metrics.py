@@ -29,7 +29,8 @@ ENGINE_METRICS = (
     Metric(
         "invalid_rows",
         "Rows without an event time, rows further ahead of the clock than `max_ahead=` allows, and rows that a delta "
-        "window excludes: those whose column is null, NaN or has decreased.",
+        "window excludes: those whose column is null, NaN or has decreased. So are rows whose zone is null or unknown, "
+        "with `zone_column=`.",
         counter=True,
         alias="bad_rows",
     ),

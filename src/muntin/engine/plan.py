@@ -35,6 +35,7 @@ from muntin.panes.table import Layout
 from muntin.panes.tuples import WEIGHT
 from muntin.panes.watermarks import Watermarks
 from muntin.windows import DeltaWindow, Window
+from muntin.windows.calendar import in_zone_of_key, zone_column_of
 
 MOST_CHUNKS = 256
 """The maximal number of chunks per longest window: each is a value in the state and an entry in the header."""
@@ -255,6 +256,22 @@ class Plan:
     def feature(self, kind: type[F]) -> F | None:
         """The feature of this type, if the query has it."""
         return next((feature for feature in self.features if isinstance(feature, kind)), None)
+
+    @cached_property
+    def zone_column(self) -> str | None:
+        """The key column with the time zone of each key, if windows are in that zone."""
+        return zone_column_of(self.windows)
+
+    def of_zone(self, zone: str) -> Plan:
+        """The plan for the keys of one zone."""
+        windows = tuple(in_zone_of_key(window, zone) for window in self.windows)
+        operators = tuple(
+            replace(
+                operator, windows=tuple((index, in_zone_of_key(window, zone)) for index, window in operator.windows)
+            )
+            for operator in self.operators
+        )
+        return replace(self, schema=replace(self.schema, windows=windows), operators=operators)
 
     def of_shard(self, shard: int) -> Plan:
         """The plan that a shard follows."""

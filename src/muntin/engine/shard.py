@@ -18,7 +18,7 @@ from muntin.engine.emitted import Emitted, Results
 from muntin.engine.features import ShardFeature, Task
 from muntin.engine.ingest import additions, ingest
 from muntin.engine.live import LivePanes
-from muntin.engine.map_stage import PackedPanes
+from muntin.engine.map_stage import NO_TIME, PackedPanes
 from muntin.engine.metrics import Metrics
 from muntin.engine.operators.operator import NEVER_MORE
 from muntin.engine.plan import Plan
@@ -40,11 +40,14 @@ class Shard:
     store: ShardStore
     shard: int = 0
     task: Task = field(default_factory=Task)
+    latest: int = NO_TIME
+    """The latest event time that any task has seen, if what was sent to this shard does not say it."""
     metrics: Metrics = field(init=False)
     features: dict[str, ShardFeature] = field(init=False)
     """The features' parts in this batch, by name, the innermost first."""
 
     def __post_init__(self) -> None:
+        assert self.plan.zone_column is None, "the windows of every zone have a run of their own"
         self.metrics = Metrics(self.plan.metrics)
         features = reversed(self.plan.features)
         parts = ((feature.name, feature.on_shard(self.plan, self.shard, self.task)) for feature in features)
@@ -68,7 +71,7 @@ class Shard:
 
     def _restored(self, arrived: Arrived, closed: Watermarks, watermark: int) -> ShardBatch:
         """The state of the batch before, and what has arrived."""
-        now = self._now(watermark, arrived.latest, closed)
+        now = advanced(self.plan, closed, watermark, max(arrived.latest, self.latest))
         policies = (policy for part in self.features.values() if (policy := part.chunk_policy) is not None)
         batch = ShardBatch(
             plan=self.plan,
@@ -87,17 +90,6 @@ class Shard:
         self.metrics.add(**arrived.counts)
         self._call_features(lambda feature: feature.begin(batch))
         return batch
-
-    def _now(self, watermark: int, latest: int, closed: Watermarks) -> Watermarks:
-        """The watermarks of the batch, behind Spark's by as long as closed windows can be corrected."""
-        plan = self.plan
-        if watermark >= EVERYTHING:
-            return Watermarks.at(watermark)
-        final = watermark - (plan.correctable if plan.needs_order else 0)
-        if plan.delay is not None:  # every task reports to every shard, so all shards finalize up to the same time
-            final = max(final, latest - plan.delay - (plan.correctable if plan.needs_order else 0))
-        watermark = max(watermark - plan.correctable, closed.watermark)
-        return Watermarks(watermark, max(watermark, final, closed.finalized))
 
     def _ingest(self, batch: ShardBatch) -> None:
         batch.arrived_leaves = 0 if batch.arrived is None else batch.arrived.size
@@ -226,6 +218,17 @@ class Shard:
     def _call_features(self, step: Callable[[ShardFeature], None]) -> None:
         for feature in self.features.values():
             step(feature)
+
+
+def advanced(plan: Plan, closed: Watermarks, watermark: int, latest: int) -> Watermarks:
+    """The watermarks of a batch, behind Spark's by as long as closed windows can be corrected."""
+    if watermark >= EVERYTHING:
+        return Watermarks.at(watermark)
+    final = watermark - (plan.correctable if plan.needs_order else 0)
+    if plan.delay is not None:  # every task reports to every shard, so all shards finalize up to the same time
+        final = max(final, latest - plan.delay - (plan.correctable if plan.needs_order else 0))
+    watermark = max(watermark - plan.correctable, closed.watermark)
+    return Watermarks(watermark, max(watermark, final, closed.finalized))
 
 
 def shard_tuples(batch: ShardBatch) -> ShardTuples:

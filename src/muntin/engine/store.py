@@ -110,6 +110,13 @@ class HotCache:
         self._chunks: OrderedDict[tuple[str, int], dict[str, bytes]] = OrderedDict()
         self._notes: OrderedDict[tuple[str, int], tuple[str, Mapping[str, Any]]] = OrderedDict()
         self._live: OrderedDict[tuple[str, int], tuple[str, LivePanes]] = OrderedDict()
+        self._zones: OrderedDict[tuple[str, int], dict[str, HotCache]] = OrderedDict()
+
+    def of_zone(self, query: str, shard: int, zone: str) -> HotCache:
+        """The cache of a zone, where windows are in the zone of each key."""
+        zones = self._zones.setdefault((query, shard), {})
+        self._trim(self._zones, (query, shard))
+        return zones.setdefault(zone, HotCache(capacity=1))
 
     def chunks(self, query: str, shard: int) -> dict[str, bytes]:
         """Chunks by name. Names are never reused, so these need no version."""
@@ -148,9 +155,9 @@ class HotCache:
 
     def release_moved(self, host: Host) -> None:
         """Evict shards that other workers of the host run now: one copy per shard is enough."""
-        for query, shard in {*self._tables, *self._chunks, *self._notes, *self._live}:
+        for query, shard in {*self._tables, *self._chunks, *self._notes, *self._live, *self._zones}:
             if host.copies(query, shard).is_elsewhere():
-                for entries in (self._tables, self._chunks, self._notes, self._live):
+                for entries in (self._tables, self._chunks, self._notes, self._live, self._zones):
                     entries.pop((query, shard), None)
 
     @staticmethod

@@ -21,6 +21,7 @@ from muntin.query.time_column import check_time
 from muntin.query.watermarks import Watermark, resolved_watermark
 from muntin.type_names import spark_name
 from muntin.windows import PaneWindow, Window
+from muntin.windows.calendar import zone_column_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -140,6 +141,11 @@ def _check_window(window: object) -> None:
         raise MuntinError(
             f"window is {window.label}, whose windows depend on the rows, so that the two sides have no windows in "
             "common; use W.tumbling, W.sliding or W.cumulative."
+        )
+    if zone_column_of([window]) is not None:
+        raise MuntinError(
+            f"window is {window.label}, and the windows of a join are the same for all keys; give zone=, and write one "
+            "join per zone."
         )
 
 

@@ -21,6 +21,7 @@ from muntin.query.scan import Scan
 from muntin.query.volume import Volume, kept_panes, leaf_bytes, state_warnings
 from muntin.sizes import describe_size
 from muntin.windows import CountWindow, PaneWindow, TupleWindow, Window
+from muntin.windows.calendar import zone_column_of
 
 
 def explanation(query: Query) -> str:
@@ -139,6 +140,12 @@ def over_time(operator: TimeOperator, delay: int) -> list[str]:
         f"panes of {leaf} bytes, about {describe_size(kept * leaf)}; keys with less data keep less. "
         f"{max(1, (operator.grid.most_in(widest) - 1).bit_length())} levels of the tree answer every window."
     ]
+    column = zone_column_of(operator.models)
+    if column is not None:
+        lines.append(
+            f"Zones: every value of {shown(column)!r} has panes and state of its own, and its windows close at their ends "
+            "in that zone. Rows whose zone is null or unknown are invalid."
+        )
     if any(leaf_set.per_tuple for leaf_set in operator.leaf_sets):
         lines.append(
             "A custom aggregate that is not commutative also keeps each row's lifted state until its last window "

@@ -24,6 +24,7 @@ from muntin.query.backend import Source, backend_of
 from muntin.query.inputs import Computed, Filters, column_names
 from muntin.query.shown import query_shown
 from muntin.windows import DeltaWindow, Window
+from muntin.windows.calendar import zone_column_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -702,6 +703,11 @@ class Query:
         """Check that the options are compatible with the query as far as it is built."""
         for option in self.options:
             option.check(self.draft([0]))
+            if zone_column_of(self.windows) is not None and option.not_by_zone is not None:
+                raise MuntinError(
+                    f"{option.name}() does not go with zone_column=: {option.not_by_zone}. Leave one of them out, or "
+                    "write one query per zone, with zone=."
+                )
 
     def _check_output_name(self, name: str, existing: Mapping[str, Bound]) -> None:
         encodable(name, "a name")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from muntin import windows as models
 from muntin.checks import encodable, public_name
@@ -20,7 +22,7 @@ from muntin.query.scan import Scan
 from muntin.query.time_column import check_time
 from muntin.query.watermarks import resolved_watermark
 from muntin.type_names import spark_name
-from muntin.windows import DeltaWindow, Window
+from muntin.windows import CalendarWindow, DeltaWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,6 +73,7 @@ def over(
     windows, computed = _resolved_windows(windows, source)
     time_read, computed = _resolved_time(source, time, computed)
     keys, computed = _resolved_keys(source, given_keys, computed)
+    windows = _with_zones(windows, source, keys, {**source.types, **computed.types})
     kind = source.types[time_read] if time_read in source.types else computed.types[time_read]
     follows = resolved_watermark(source, watermark, time_read, kind)
     if source.streaming and follows.delay is None:
@@ -142,6 +145,46 @@ def _resolved_windows(windows: Sequence[Window], source: Source) -> tuple[tuple[
         if title in titles[:position]:
             raise MuntinError(f"Two windows are called {title!r}; give each its own name=.")
     return tuple(resolved_windows), computed
+
+
+def _with_zones(
+    windows: Sequence[Window], source: Source, keys: Mapping[str, str], types: Mapping[str, pa.DataType]
+) -> tuple[Window, ...]:
+    """The windows, with zone columns under the names that the stages read."""
+    resolved_windows = tuple(_with_zone(window, source, keys, types) for window in windows)
+    with_columns = {
+        window.zone_column: window
+        for window in resolved_windows
+        if isinstance(window, CalendarWindow) and window.zone_column is not None
+    }
+    if len(with_columns) > 1:
+        first, second, *_ = with_columns.values()
+        raise MuntinError(
+            f"{first.title!r} and {second.title!r} have different zone columns, and a key is in one zone; write one "
+            "query for each."
+        )
+    return resolved_windows
+
+
+def _with_zone(window: Window, source: Source, keys: Mapping[str, str], types: Mapping[str, pa.DataType]) -> Window:
+    if not isinstance(window, CalendarWindow) or window.zone_column is None:
+        return window
+    given = window.zone_column
+    column = next((read for read, name in keys.items() if name == given), None)
+    if column is None:
+        column = backend_of(source).resolved(source, given, "zone_column").read
+    if column not in keys:
+        raise MuntinError(
+            f"zone_column is {given!r}, which is not a key, and every key needs one zone; add it: "
+            f"by={[*keys.values(), given]!r}."
+        )
+    kind = types[column]
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise MuntinError(
+            f"zone_column {given!r} is of type {spark_name(kind)}, not a string; it must have the names of time zones, "
+            "such as 'Europe/Berlin'."
+        )
+    return window if column == given else replace(window, zone_column=column, name=window.title)
 
 
 def check_window(window: object) -> None:

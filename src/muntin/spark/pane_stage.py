@@ -9,8 +9,9 @@ from pyspark import TaskContext
 from pyspark.sql import types as T
 
 from muntin.engine.features import KeptAtSource, Task
-from muntin.engine.map_stage import PackedPanes, PaneStage
+from muntin.engine.map_stage import PackedPanes
 from muntin.engine.plan import Plan
+from muntin.engine.stages import pane_stage
 from muntin.spark.local_files import STREAM
 from muntin.spark.memory import begin_task
 
@@ -27,6 +28,7 @@ PACKED = T.StructType(
         T.StructField("ahead_rows", T.LongType()),
         T.StructField("ahead", T.BinaryType()),
         T.StructField("skipped_files", T.LongType()),
+        T.StructField("zone", T.StringType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -45,6 +47,7 @@ _ARROW = pa.schema(
         ("ahead_rows", pa.int64()),
         ("ahead", pa.binary()),
         ("skipped_files", pa.int64()),
+        ("zone", pa.string()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
@@ -62,7 +65,7 @@ def packed_panes(
             from muntin.features.shedding.drawn import drawn  # a feature: other queries do not import it
 
             batches = drawn(batches, kept, task)
-        yield from map(_row, PaneStage(plan, task).run(batches))
+        yield from map(_row, pane_stage(plan, task).run(batches))
 
     return run
 

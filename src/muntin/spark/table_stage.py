@@ -12,8 +12,7 @@ from muntin.engine.features import Batches, Finish, Task
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.plan import Plan
-from muntin.engine.shard import EVERYTHING, Shard
-from muntin.engine.store import TableStore
+from muntin.engine.stages import table_run
 from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
 from muntin.spark.window_stage import MOST_ROWS, StagedRow, finished, staged
@@ -52,10 +51,10 @@ def _emitted(
 ) -> Iterator[pa.RecordBatch]:
     """What a shard emits: its results, or `STAGED` rows where other steps follow."""
     shard_plan = plan.of_shard(shard)
-    stage = Shard(shard_plan, TableStore(shard_plan), shard, task)
-    emitted = finished(finish, stage.run(arrived, EVERYTHING))
+    emitted, metrics = table_run(shard_plan, arrived, shard, task)
+    emitted = finished(finish, emitted)
     if plan.steps:
-        yield from map(_batch, staged(shard_plan, shard, emitted, stage.metrics))
+        yield from map(_batch, staged(shard_plan, shard, emitted, metrics))
     else:
         yield from _results(emitted)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from muntin.engine.features import Finish, Spread
 from muntin.engine.map_stage import PackedPanes
 from muntin.engine.metrics import Metrics, names
 from muntin.engine.plan import Plan
-from muntin.engine.shard import Shard
-from muntin.engine.store import Header, HotCache, PaneStore
+from muntin.engine.stages import stream_store, window_stage
+from muntin.engine.store import Header, HotCache
 from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import begin_task
@@ -78,11 +78,11 @@ class ShardProcessor(StatefulProcessor):
         if shard not in self._plan.shards:
             raise self._unknown(shard)
         plan = self._plan.of_shard(shard)
-        store = PaneStore(plan, self._query, shard, self._state, _CACHE)
+        store = stream_store(plan, self._query, shard, self._state, _CACHE)
         known, before = store.header.version != "", (store.header.watermark + plan.correctable) // 1000
         now = timers.getCurrentWatermarkInMs()
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
-        run = Shard(plan, store, shard, task)
+        run = window_stage(plan, store, shard, task)
         rows = StagedRows(plan, shard, finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
         yield from map(_frame, rows.before_last())
         if not known or now > before or fired is not None:
@@ -163,17 +163,25 @@ def _bytes(value: Any) -> bytes | None:
 def _packed(frame: pd.DataFrame) -> Iterable[PackedPanes]:
     for row in frame.to_dict("records"):
         values: dict[str, Any] = {
-            str(name): _or_none(value) if name in _BYTES else int(value) for name, value in row.items()
+            str(name): _OTHERS[str(name)](value) if name in _OTHERS else int(value) for name, value in row.items()
         }
         yield PackedPanes(**values)
 
 
-_BYTES = ("panes", "late_candidates", "notes", "ahead")
-
-
-def _or_none(value: Any) -> bytes | None:
+def _bytes_or_none(value: Any) -> bytes | None:
     # A column with only nulls comes as NaN.
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+_OTHERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("panes", "late_candidates", "notes", "ahead"), _bytes_or_none),
+    "zone": _text_or_none,
+}
+"""How the columns of packed panes are read that are no integers."""
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine.features import Collect, Task
-from muntin.engine.map_stage import AHEAD, MARKS, NO_TIME, PackedPanes, PaneStage
+from muntin.engine.map_stage import AHEAD, MARKS, NO_TIME, PackedPanes
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
-from muntin.engine.shard import Shard
+from muntin.engine.stages import pane_stage, stream_store, window_stage
 from muntin.engine.state import MemoryState
-from muntin.engine.store import HotCache, PaneStore
+from muntin.engine.store import HotCache
 from muntin.errors import MuntinError
 from muntin.features.workers.jobs import computed
 from muntin.query import Query
@@ -74,7 +74,7 @@ class OnEngine:
         clock = time.time_ns() // 1_000_000
         task = Task(batch=self._batch, clock=clock)
         self._batch += 1
-        sent = [] if rows is None else list(PaneStage(self._plan, task).run(self._read(rows, clock)))
+        sent = [] if rows is None else list(pane_stage(self._plan, task).run(self._read(rows, clock)))
         metrics: Counter[str] = Counter()
         emitted: list[pa.RecordBatch] = []
         for shard in self._plan.shards:
@@ -89,7 +89,8 @@ class OnEngine:
         self, number: int, sent: Sequence[PackedPanes], task: Task, metrics: Counter[str]
     ) -> list[pa.RecordBatch]:
         plan = self._plan.of_shard(number)
-        shard = Shard(plan, PaneStore(plan, "query", number, self._states[number], self._cache), number, task)
+        store = stream_store(plan, "query", number, self._states[number], self._cache)
+        shard = window_stage(plan, store, number, task)
         batches = list(computed(plan, shard.run(sent, self._watermark * 1000)))
         finish = self._query.finish(plan)
         if finish is not None:

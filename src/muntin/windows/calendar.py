@@ -12,17 +12,19 @@ them is the same as for other time windows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from muntin.arrays import Int64Array
+from muntin.checks import encodable
 from muntin.durations import Duration, microseconds, positive_microseconds
 from muntin.errors import MuntinError, suggest
-from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, check_name
-from muntin.windows.zones import DAY, check_zone, midnights
+from muntin.windows.model import ForwardContext, Ids, PaneWindow, Parameters, Window, check_name
+from muntin.windows.zones import DAY, check_database, check_zone, midnights
 
 Unit = Literal["day", "month"]
 
@@ -55,6 +57,8 @@ class CalendarWindow(PaneWindow):
     zone: str
     first: int
     """The date of window 0, in days since 1970-01-01; months begin in January 1970."""
+    zone_column: str | None = field(default=None, metadata={"later": True})
+    """The key column with the zone of each key. Until `of_zone` sets one, the windows are those of UTC."""
     forward_context: ClassVar[ForwardContext] = "free"
     extent_formula: ClassVar[str] = "E(w) = { t | midnight(D(w)) <= τ(t) < midnight(D(w) + size) }"
 
@@ -63,7 +67,7 @@ class CalendarWindow(PaneWindow):
         given: Parameters = {"size": self._described(self.size)}
         if self.slide != self.size:
             given["slide"] = self._described(self.slide)
-        given["zone"] = self.zone
+        given |= {"zone": self.zone} if self.zone_column is None else {"zone_column": self.zone_column}
         if self.first:
             weekday = _WEEKDAYS[(self.first + _THURSDAY) % 7]
             given |= {} if weekday == "monday" else {"week_start": weekday}
@@ -81,6 +85,10 @@ class CalendarWindow(PaneWindow):
     @property
     def lengths(self) -> tuple[int, ...]:
         return ()
+
+    def of_zone(self, zone: str) -> CalendarWindow:
+        """The windows of the keys of one zone, under the same name."""
+        return replace(self, zone=zone, zone_column=None, name=self.title)
 
     @property
     def shortest_step(self) -> int:
@@ -156,16 +164,14 @@ def calendar(
     Days are aligned to 1970-01-01, weeks to `week_start`, months and longer ones to January. A day with a change of
     clocks is one day, of 23 or 25 hours.
 
+    With `zone_column`, every key has windows in its own zone: the column is one of the columns of `by`, and has names
+    of time zones. Rows with a null, or with a name that no zone has, are invalid: they are counted and dropped.
+
     Examples
     --------
     >>> windows_of(W.calendar("1 day", zone="Europe/Berlin"), until="2024-05-02")
     22:00 to 22:00: 7
     """
-    if zone_column is not None:
-        raise MuntinError(
-            f"zone_column={zone_column!r} is not supported: all rows of a query have one calendar. Give zone=, and "
-            "write one query per zone, with the rows of that zone."
-        )
     size_unit, amount, in_weeks = _parsed(size, "size")
     slide_unit, step, slide_in_weeks = (size_unit, amount, in_weeks) if slide is None else _parsed(slide, "slide")
     if size_unit != slide_unit:
@@ -174,7 +180,34 @@ def calendar(
             "by months, and windows of days or weeks by days or weeks."
         )
     first = _first_day_of_week(week_start) if slide_in_weeks else 0
-    return CalendarWindow(check_name(name), 0, size_unit, amount, step, check_zone(zone), first)
+    column = _checked_column(zone_column, zone)
+    return CalendarWindow(check_name(name), 0, size_unit, amount, step, check_zone(zone), first, column)
+
+
+def _checked_column(zone_column: object, zone: object) -> str | None:
+    if zone_column is None:
+        return None
+    if not isinstance(zone_column, str) or not zone_column.strip():
+        raise MuntinError(
+            f"zone_column must be the name of one of the columns of by=, which has time zones, got {zone_column!r}."
+        )
+    if zone != "UTC":
+        raise MuntinError(f"zone={zone!r} and zone_column={zone_column!r} were both given; leave one of them out.")
+    check_database()
+    return encodable(zone_column, "zone_column")
+
+
+def zone_column_of(windows: Sequence[Window]) -> str | None:
+    """The column with the zone of each key, if some of the windows are in the zone of the key."""
+    columns = (window.zone_column for window in windows if isinstance(window, CalendarWindow))
+    return next((column for column in columns if column is not None), None)
+
+
+def in_zone_of_key(window: Window, zone: str) -> Window:
+    """The window for the keys of one zone."""
+    if isinstance(window, CalendarWindow) and window.zone_column is not None:
+        return window.of_zone(zone)
+    return window
 
 
 def in_zone(size: Duration, slide: Duration, zone: str, name: str | None, offset: Duration) -> CalendarWindow:

@@ -17,7 +17,7 @@ from muntin.written import call
 ForwardContext = Literal["free", "aware"]
 Ids = TypeVar("Ids", int, Int64Array)
 Parameters: TypeAlias = dict[str, str | int | float]
-_NAMED = ("offset", "max_wait", "forget_after", "zone", "week_start")
+_NAMED = ("offset", "max_wait", "forget_after", "zone", "zone_column", "week_start")
 """The arguments that `repr` writes with their names."""
 NEVER = np.iinfo(np.int64).min
 """The end of the last window of a tuple that is in no window."""

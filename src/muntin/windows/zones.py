@@ -30,11 +30,33 @@ def check_zone(zone: object) -> str:
     """The name of a zone, if there is one of that name."""
     if not isinstance(zone, str):
         raise MuntinError(f"zone must be the name of a time zone such as 'Europe/Berlin', got {zone!r}.")
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise MuntinError(f"There is no time zone {zone!r}. {suggest(zone, sorted(available_timezones()))}") from None
+    if not is_zone(zone):
+        raise MuntinError(f"There is no time zone {zone!r}. {suggest(zone, sorted(available_timezones()))}")
     return zone
+
+
+@lru_cache(maxsize=4096)
+def is_zone(name: str) -> bool:
+    """Whether there is a time zone of this name."""
+    check_database()
+    return _loads(name)
+
+
+def check_database() -> None:
+    """Check that this machine knows time zones: not every system has their database."""
+    if not _loads("UTC"):
+        raise MuntinError(
+            "Python finds no database of time zones on this machine; install one with pip install tzdata, on the "
+            "machines of Spark's workers, too."
+        )
+
+
+def _loads(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def midnights(zone: str, days: Int64Array) -> Int64Array:
@@ -52,7 +74,7 @@ def midnights(zone: str, days: Int64Array) -> Int64Array:
 
 @lru_cache(maxsize=4096)
 def _midnights(zone: str, block: int) -> Int64Array:
-    info = ZoneInfo(zone)
+    info = ZoneInfo(check_zone(zone))
     first = _EPOCH + timedelta(days=block << _BITS)
     return np.array([_midnight(info, first + timedelta(days=day)) for day in range(_BLOCK)])
 

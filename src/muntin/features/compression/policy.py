@@ -82,6 +82,12 @@ class Compression(Option):
         others = {"codec": self.codec, "level": self.level, "unit": self.unit}
         return call(".compress", **given, **unlike(others, defaults(Compression)))
 
+    @property
+    def not_by_zone(self) -> str | None:
+        if self.memory is None:
+            return None
+        return "memory= is divided among shards, and here every zone of a shard has chunks of its own; give after="
+
     def check(self, draft: Draft, complete: bool = False) -> None:
         if self.unit == "key" and not draft.keys:
             raise MuntinError(

@@ -43,6 +43,10 @@ class Top(Option):
     def written(self) -> str:
         return call(".top", self.k, by=self.by, **unlike({"descending": self.descending}, {"descending": True}))
 
+    @property
+    def not_by_zone(self) -> str:
+        return "it ranks the groups of a window, and every zone has windows of its own"
+
     def check(self, draft: Draft, complete: bool = False) -> None:
         self.check_groups(draft.windows, draft.keys)
         if draft.function is not None:

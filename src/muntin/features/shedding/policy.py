@@ -54,6 +54,10 @@ class Shedding(Option):
         given |= {"seed": self.seed, "confidence": self.confidence}
         return call(".shed", **unlike(given, {**defaults(Shedding), "rate": None, "target_latency": None}))
 
+    @property
+    def not_by_zone(self) -> str:
+        return "it finds what to drop from all rows of a pane, and every zone has panes of its own"
+
     def check(self, draft: Draft, complete: bool = False) -> None:
         from muntin.features.shedding.plan import check, check_beside, required
 

@@ -39,5 +39,5 @@ def ends(window: PaneWindow) -> Hashable:
     if isinstance(window, CumulativeWindow):
         return window.step, window.offset % window.step
     if isinstance(window, CalendarWindow):
-        return window.unit, window.zone, window.slide, (window.first + window.size) % window.slide
+        return window.unit, window.zone, window.zone_column, window.slide, (window.first + window.size) % window.slide
     return window

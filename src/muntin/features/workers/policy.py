@@ -60,6 +60,12 @@ class Parallel(Option):
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
         return call(".parallel", self.model, **{name: value for name, value in given.items() if value})
 
+    @property
+    def not_by_zone(self) -> str | None:
+        if self.model == "keyed":
+            return None
+        return "it spreads windows over workers, and every zone has windows of its own; model='keyed' spreads keys"
+
     def check(self, draft: Draft, complete: bool = False) -> None:
         from muntin.features.workers.choice import check
 
