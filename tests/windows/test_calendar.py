@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
@@ -38,25 +41,26 @@ BEGIN, END = 0, 4_102_444_800 * 10**6
 EPOCH = date(1970, 1, 1)
 DAY = 86_400 * 10**6
 
+ANY_ZONE = st.sampled_from(ODD) | st.sampled_from(ZONES)
 WINDOWS: st.SearchStrategy[W.Window] = st.one_of(
     st.builds(
         lambda size, slide, zone: W.calendar(f"{size} days", f"{slide} days", zone),
         st.integers(1, 9),
         st.integers(1, 9),
-        st.sampled_from(ODD),
+        ANY_ZONE,
     ),
     st.builds(
         lambda size, slide, zone, start: W.calendar(f"{size} weeks", f"{slide} weeks", zone, start),
         st.integers(1, 3),
         st.integers(1, 2),
-        st.sampled_from(ODD),
+        ANY_ZONE,
         st.sampled_from(["monday", "sunday", "Thursday"]),
     ),
     st.builds(
         lambda size, slide, zone: W.calendar(f"{size} months", f"{slide} months", zone),
         st.integers(1, 5),
         st.integers(1, 4),
-        st.sampled_from(ODD),
+        ANY_ZONE,
     ),
 )
 
@@ -112,6 +116,40 @@ def test_no_window_begins_or_ends_inside_a_pane(windows: list[Any], times: list[
         assert grid.most_in(window.longest) >= 1
 
 
+@pytest.mark.parametrize(
+    ("windows", "finest"),
+    [
+        ([W.calendar("1 month", zone="Europe/Berlin")], W.calendar("1 day", zone="Europe/Berlin")),
+        ([W.calendar("1 week", zone="Asia/Tokyo")], W.calendar("3 days", "1 day", "Asia/Tokyo")),
+        ([W.calendar("1 year", "1 quarter"), W.tumbling("1 day")], W.tumbling("6 hours")),
+    ],
+)
+def test_windows_share_panes_where_their_edges_agree(windows: list[Any], finest: Any) -> None:
+    """Coarser windows beside finer ones add no pane."""
+    days = np.arange(20_000 * DAY, 21_000 * DAY, DAY // 7)
+    alone, together = PaneGrid.of([finest]), PaneGrid.of([*windows, finest])
+    assert (together.starts(days) == alone.starts(days)).all()
+    assert (np.isin(together.starts_of(days), alone.starts(days))).all()
+
+
+def test_a_machine_without_a_database_of_zones() -> None:
+    script = """
+import sys
+sys.modules["tzdata"] = None
+from muntin import MuntinError, windows as W
+for make in (
+    lambda: W.calendar("1 day"), lambda: W.calendar("1 day", zone_column="tz"), lambda: W.tumbling("1 day", zone="UTC")
+):
+    try:
+        make()
+    except MuntinError as error:
+        print(error)
+"""
+    environment = {**os.environ, "PYTHONTZPATH": ""}
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.count("no database of time zones on this machine; install one with pip install tzdata") == 3
+
+
 NEAR = st.builds(
     lambda year, change, seconds: int(
         (datetime(year, change, 15, tzinfo=timezone.utc) + timedelta(seconds=seconds)).timestamp() * 10**6
@@ -120,6 +158,7 @@ NEAR = st.builds(
     st.sampled_from([3, 10, 12]),
     st.integers(-20 * 86_400, 20 * 86_400),
 )
+TIMES = NEAR | st.integers(BEGIN, END)
 
 
 @settings(max_examples=60)
@@ -127,8 +166,8 @@ NEAR = st.builds(
     st.lists(WINDOWS, min_size=1, max_size=2),
     st.booleans(),
     st.sampled_from([(), ("k",)]),
-    st.lists(st.lists(st.builds(lambda t, k: row(t, k), NEAR, st.sampled_from("ab")), max_size=8), max_size=4),
-    st.lists(NEAR, min_size=4, max_size=4),
+    st.lists(st.lists(st.builds(lambda t, k: row(t, k), TIMES, st.sampled_from("ab")), max_size=8), max_size=4),
+    st.lists(TIMES, min_size=4, max_size=4),
 )
 def test_streams_and_tables_are_naive(
     windows: list[W.Window], clock: bool, keys: tuple[str, ...], batches: list[list[Any]], marks: list[int]

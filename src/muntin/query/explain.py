@@ -143,8 +143,8 @@ def over_time(operator: TimeOperator, delay: int) -> list[str]:
     column = zone_column_of(operator.models)
     if column is not None:
         lines.append(
-            f"Zones: every value of {shown(column)!r} has panes and state of its own, and its windows close at their ends "
-            "in that zone. Rows whose zone is null or unknown are invalid."
+            f"Zones: every value of {shown(column)!r} has panes and state of its own, and its windows close at their "
+            "ends in that zone. Rows whose zone is null or unknown are invalid."
         )
     if any(leaf_set.per_tuple for leaf_set in operator.leaf_sets):
         lines.append(
