@@ -23,7 +23,7 @@ SHOWN = [
     'W.sliding("15 minutes", "5 minutes")',
     'W.sliding("1 hour 7 minutes 3 microseconds", "1 minute 30 seconds", offset="1 millisecond")',
     'W.calendar("1 month", zone="Europe/Berlin")',
-    'W.calendar("1 week", "1 day", zone_column="tz")',
+    'W.calendar("7 days", "1 day", zone_column="tz")',
     'W.calendar("2 weeks", "1 week", zone="UTC", week_start="sunday", name="weeks")',
     'W.cumulative("1 day", "1 hour")',
     'W.cumulative("1 day", "1 hour", offset="6 hours", name="today")',
