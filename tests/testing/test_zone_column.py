@@ -105,6 +105,17 @@ def test_rows_of_no_zone_do_not_move_the_watermark() -> None:
     assert step.watermark == NOON
 
 
+def test_watermarks_that_rows_carry() -> None:
+    def marked(data: Any) -> Query:
+        return muntin.over(data, DAYS, time="at", watermark="mark", by="tz").agg(n=A.count())
+
+    stream = Stream(marked, "at timestamp, tz string, mark timestamp")
+    assert not stream.batch([(NOON, zone, None) for zone in ("Asia/Tokyo", "UTC")]).results
+    step = stream.batch([(None, None, NOON + 4 * HOUR)])  # a mark alone, of no zone
+    assert [row["tz"] for row in step.results] == ["Asia/Tokyo"]
+    assert step.watermark == NOON + 4 * HOUR
+
+
 def test_wide_rows_of_every_zone() -> None:
     def wide(data: Any) -> Query:
         return counted(data, DAYS, W.calendar("3 days", "1 day", zone_column="tz")).wide()
