@@ -44,6 +44,9 @@ class ZonedShard:
             run = Shard(plan, self.store.of_zone(plan, zone), self.shard, self.task, latest)
             yield from run.run(by_zone.pop(zone), watermark)
             self._add(run.metrics)
+        missed = self.metrics["cache_misses"] > 0  # of a shard, and not of a zone
+        hit = self.metrics["cache_hits"] > 0 and not missed
+        self.metrics["cache_hits"], self.metrics["cache_misses"] = int(hit), int(missed)
         header = self.store.commit(advanced(self.plan, closed, watermark, latest), self.metrics.counters)
         self.metrics.set_totals(header.totals)
 
