@@ -18,7 +18,8 @@ from muntin.engine.description import Description
 from muntin.engine.inspected import described, totals
 from muntin.errors import MuntinError
 from muntin.sizes import describe_size
-from muntin.spark.checkpoint import StoredState, checkpoint_path, last_batch, local_folder
+from muntin.spark.checkpoint import StoredState, checkpoint_path, local_folder
+from muntin.spark.checkpoint_files import last_batch
 from muntin.spark.session import session
 
 

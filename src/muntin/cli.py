@@ -1,4 +1,4 @@
-"""The command line: `muntin demo`, `muntin bench` and `muntin checkpoint`."""
+"""The command line: `muntin demo`, `muntin bench`, `muntin checkpoint` and `muntin dashboard`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _bench(options.name, options.out, options.quick, options.scan, options.device, options.library)
         if options.command == "checkpoint":
             return _inspect(options.path)
+        if options.command == "dashboard":
+            return _dashboard(options)
     except MuntinError as error:
         print(f"muntin: {error}", file=sys.stderr)
         return 1
@@ -66,7 +68,21 @@ def _parser() -> argparse.ArgumentParser:
     actions = checkpoint.add_subparsers(dest="action", metavar="ACTION", required=True)
     inspect = actions.add_parser("inspect", help="print what a checkpoint is of and how large it is")
     inspect.add_argument("path", help="the checkpointLocation of a stream")
+    page = commands.add_parser("dashboard", help="a live page of a stream in another process, from its checkpoint")
+    page.add_argument("--checkpoint", required=True, metavar="PATH", help="the checkpointLocation of a stream")
+    page.add_argument("--results", metavar="PATH", help="what the stream has written, for the windows as they close")
+    page.add_argument("--format", default="parquet", help="the format of the results (parquet)")
+    page.add_argument("--value", metavar="COLUMN", help="the column of the results to draw")
+    page.add_argument("--operator", type=int, default=0, help="which query, in a chain; the last one is 0 (0)")
+    page.add_argument("--port", type=int, default=0, help="the port, on 127.0.0.1; by default any that is free")
     return parser
+
+
+def _dashboard(options: argparse.Namespace) -> int:
+    _check_able_to_run(())
+    from muntin.dashboard_command import serve
+
+    return serve(options.checkpoint, options.results, options.format, options.value, options.operator, options.port)
 
 
 def _inspect(path: str) -> int:

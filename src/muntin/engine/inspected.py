@@ -66,6 +66,30 @@ def totals(stored: bytes) -> Mapping[str, int]:
     return Header.decode(stored).totals
 
 
+def stored_metrics(stored: bytes) -> Mapping[str, int]:
+    """The metrics of a shard that its header knows, by their names: totals, and sizes of what is in the state.
+
+    Of the tables and trees in the memory of workers, a header knows nothing.
+    """
+    header = Header.decode(stored)
+    compressed = [chunk for chunk in header.chunks if chunk.compressed]
+    raw = [chunk for chunk in header.chunks if not chunk.compressed]
+    segments = sum(segment.size for segment in header.segments)
+    youngest = max((chunk.last for chunk in compressed), default=header.finalized)
+    return {f"total_{name}": total for name, total in header.totals.items()} | {
+        "segments": len(header.segments),
+        "panes": sum(segment.leaves for segment in header.segments),
+        "chunks": len(header.chunks),
+        "chunk_tuples": sum(chunk.tuples for chunk in header.chunks),
+        "compressed_chunks": len(compressed),
+        "compressed_tuples": sum(chunk.tuples for chunk in compressed),
+        "compressed_bytes": sum(chunk.size for chunk in compressed),
+        "uncompressed_bytes": sum(chunk.size for chunk in raw),
+        "state_bytes": segments + sum(chunk.size for chunk in header.chunks),
+        "compressed_after": max(0, header.finalized - youngest),
+    }
+
+
 def _time(micros: int) -> int | None:
     """A time as it is in a column; None for times that stand for none."""
     return micros if _EARLIEST < micros < _LATEST else None

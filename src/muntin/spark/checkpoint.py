@@ -205,10 +205,3 @@ def local_folder(path: str) -> Path | None:
     if "://" in path and not path.startswith("file:"):
         return None
     return Path(path.removeprefix("file://").removeprefix("file:"))
-
-
-def last_batch(local: Path) -> int | None:
-    """The number of the last batch that was committed."""
-    commits = local / "commits"
-    numbers = [int(entry.name) for entry in commits.glob("*") if entry.name.isdecimal()] if commits.is_dir() else []
-    return max(numbers, default=None)

@@ -88,6 +88,11 @@ def session(name: str = "muntin") -> SparkSession:
     if not isinstance(name, str) or not name:
         raise MuntinError(f"name must be a non-empty string, got {name!r}; it is what Spark calls the session.")
     encodable(name, "name")
+    return configure(local(name))
+
+
+def local(name: str) -> SparkSession:
+    """An existing session, or a new one on this machine, without the settings of streams."""
     # Spark looks for python3 on the path; Muntin's workers need the interpreter that has Muntin.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -95,7 +100,7 @@ def session(name: str = "muntin") -> SparkSession:
         builder = builder.master("local[*]")
         for setting, value in _LOCAL_SETTINGS.items():
             builder = builder.config(setting, value)
-    return configure(builder.getOrCreate())
+    return builder.getOrCreate()
 
 
 def check_configured(spark: SparkSession) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from muntin.spark.metrics import reports_of, time_of
 
@@ -11,8 +11,36 @@ BATCHES = 100
 """The batches that are drawn, at most; Spark keeps as many by default."""
 SHARE = 1e6
 """Shedding rates are reported in millionths."""
-_PER_BATCH = ("rows", "results", "late_rows", "invalid_rows", "shed_rows")
-_SIZES = ("panes", "hot_bytes", "state_bytes", "uncompressed_bytes", "compressed_bytes")
+PER_BATCH = ("rows", "results", "late_rows", "invalid_rows", "shed_rows")
+SIZES = ("panes", "hot_bytes", "state_bytes", "uncompressed_bytes", "compressed_bytes")
+
+
+class Source(Protocol):
+    """Where a page has its figures from."""
+
+    def figures(self) -> dict[str, Any]:
+        """The state of the stream and its last batches, the oldest first, as JSON."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Every known metric after the last batch, with `total_` before the names of totals."""
+
+    def stop(self) -> None:
+        """The page has ended."""
+
+
+class OfQuery:
+    """A stream of this process."""
+
+    def __init__(self, query: Any, name: str | None) -> None:
+        self._query, self._name = query, name
+
+    def figures(self) -> dict[str, Any]:
+        return figures(self._query, self._name)
+
+    def metrics(self) -> Mapping[str, Any]:
+        return next((values for _, values in reports_of(self._query, self._name)), {})
+
+    def stop(self) -> None: ...
 
 
 def figures(query: Any, name: str | None = None) -> dict[str, Any]:
@@ -44,12 +72,12 @@ def _batch(report: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         "parts": parts,
         "shed_rate": _number(values, "shed_rate") / SHARE,
         "compressed_after_seconds": _number(values, "compressed_after") / 1e6,
-        **{metric: _number(values, metric) for metric in (*_PER_BATCH, *_SIZES)},
+        **{metric: _number(values, metric) for metric in (*PER_BATCH, *SIZES)},
     }
 
 
 def _totals(values: Mapping[str, Any]) -> dict[str, int]:
-    return {metric: _number(values, f"total_{metric}") for metric in _PER_BATCH}
+    return {metric: _number(values, f"total_{metric}") for metric in PER_BATCH}
 
 
 def _number(values: Mapping[str, Any], name: str) -> int:

@@ -1,6 +1,6 @@
 // Draws /figures.json every two seconds. Everything from data becomes text or numbers, never markup.
 "use strict";
-const EVERY = 2000, MOST_LINES = 6, SHOWN = 20;
+const EVERY = 2000, MOST_LINES = 6, SHOWN = 20, LEFT = 72, WIDE = 390 - LEFT;
 const SVG = "http://www.w3.org/2000/svg";
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
@@ -10,7 +10,9 @@ function number(value) {
   if (value === null || value === undefined) return "–";
   return Math.abs(value) >= 1000 || Number.isInteger(value) ? whole.format(value) : fine.format(value);
 }
+const count = (value) => (value === null || value === undefined ? "–" : whole.format(value));
 function bytes(value) {
+  if (value === null || value === undefined) return "–";
   for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) if (value >= size) return fine.format(value / size) + " " + unit;
   return value + " bytes";
 }
@@ -38,24 +40,24 @@ function drawn(name, attributes, text) {
 // series: [{name, points: [{x, y, low, high}]}]; x is the place on the axis, from 0 to `last`.
 function lineChart(title, series, last, from, until, shown, stacked) {
   const all = series.flatMap((one) => one.points.flatMap((p) => [p.y, p.high, p.low])).filter((y) => Number.isFinite(y));
-  const top = Math.max(...all, 1e-9) * 1.05, bottom = Math.min(0, ...all);
-  const px = (x) => (50 + 340 * (last ? x / last : 0.5)).toFixed(1);
+  const most = Math.max(0, ...all), bottom = Math.min(0, ...all), top = most > 0 || bottom < 0 ? most * 1.05 : 1;
+  const px = (x) => (LEFT + WIDE * (last ? x / last : 0.5)).toFixed(1);
   const py = (y) => (130 - 115 * (y - bottom) / (top - bottom)).toFixed(1);
   const ends = series.map((one) => {
     const p = one.points.filter((each) => Number.isFinite(each.y)).at(-1);
-    return one.name + ": " + (p ? shown(p.y) : "nothing");
+    return one.name + ": " + (p ? shown(p.y - (stacked ? p.from : 0)) : "nothing");
   });
   const svg = drawn("svg", { viewBox: "0 0 400 150", role: "img", "aria-label": title + ". Last: " + ends.join(", ") });
-  svg.append(drawn("path", { class: "axis", d: "M50 15V130H390" }));
-  svg.append(drawn("text", { x: 46, y: 20, "text-anchor": "end" }, shown(top / 1.05)));
-  svg.append(drawn("text", { x: 46, y: 133, "text-anchor": "end" }, shown(bottom)));
-  svg.append(drawn("text", { x: 50, y: 146 }, from), drawn("text", { x: 390, y: 146, "text-anchor": "end" }, until));
+  svg.append(drawn("path", { class: "axis", d: "M" + LEFT + " 15V130H390" }));
+  if (most > bottom) svg.append(drawn("text", { x: LEFT - 4, y: 20, "text-anchor": "end" }, shown(most)));
+  svg.append(drawn("text", { x: LEFT - 4, y: 133, "text-anchor": "end" }, shown(bottom)));
+  svg.append(drawn("text", { x: LEFT, y: 146 }, from), drawn("text", { x: 390, y: 146, "text-anchor": "end" }, until));
   series.forEach((one, i) => {
     const present = one.points.filter((p) => Number.isFinite(p.y));
     if (!present.length) return;
     if (stacked) {
-      const width = Math.max(2, 340 / (last + 1) - 1);
-      for (const p of present) svg.append(drawn("rect", { class: "b" + i % 6, x: (50 + 340 * p.x / (last + 1)).toFixed(1), width: width.toFixed(1), y: py(p.y), height: Math.max(0, py(p.from) - py(p.y)).toFixed(1) }));
+      const width = Math.max(2, WIDE / (last + 1) - 1);
+      for (const p of present) svg.append(drawn("rect", { class: "b" + i % 6, x: (LEFT + WIDE * p.x / (last + 1)).toFixed(1), width: width.toFixed(1), y: py(p.y), height: Math.max(0, py(p.from) - py(p.y)).toFixed(1) }));
       return;
     }
     const banded = present.filter((p) => Number.isFinite(p.low) && Number.isFinite(p.high));
@@ -105,7 +107,8 @@ function charts(batches) {
   const target = find("charts"), last = batches.length - 1;
   const edges = ["batch " + batches[0].batch, "batch " + batches[last].batch];
   const sections = CHARTS.filter(([, , , when]) => !when || batches.some(when)).map(([title, lines, shown]) => {
-    const series = lines.map(([name, of]) => ({ name, points: batches.map((b, x) => ({ x, y: of(b) === null ? NaN : of(b) })) }));
+    const drawn = lines.filter(([, of]) => batches.some((b) => of(b) !== null));
+    const series = drawn.map(([name, of]) => ({ name, points: batches.map((b, x) => ({ x, y: of(b) ?? NaN })) }));
     const section = element("section", undefined, { "aria-label": title });
     section.append(element("h2", title), lineChart(title, series, last, ...edges, shown));
     return section;
@@ -140,13 +143,22 @@ function windows(found) {
     found.rows.toReversed().slice(0, SHOWN).map((row) => [row.end, row.key, number(row.value), number(row.low), number(row.high)]));
 }
 
+// A checkpoint says when its last batch was committed, and not whether the query runs.
+function standing(figures) {
+  if (!figures.checkpoint) return figures.running ? "running" : "stopped";
+  const { committed, begun } = figures.checkpoint;
+  const last = committed ? "last commit " + new Date(committed * 1000).toISOString() : "nothing committed";
+  return last + (begun ? ", batch " + begun.batch + " begun or interrupted" : "");
+}
+
 function show(figures) {
   find("name").textContent = figures.name;
   const batches = figures.batches, last = batches.at(-1);
   document.title = "Muntin: " + figures.name;
-  const state = figures.running ? "running" : "stopped";
-  const status = last ? state + ", batch " + last.batch + (last.watermark ? ", watermark " + last.watermark : "") : state + ", no batch yet";
+  const status = last ? standing(figures) + ", batch " + last.batch + (last.watermark ? ", watermark " + last.watermark : "") : standing(figures) + ", no batch yet";
   if (find("status").textContent !== status) find("status").textContent = status;
+  find("stored").hidden = !figures.checkpoint;
+  find("origin").hidden = Boolean(figures.checkpoint);
   find("problem").hidden = !figures.error;
   find("problem").textContent = figures.error || "";
   find("totals").replaceChildren(...Object.entries(figures.totals).map(([name, total]) => {
@@ -157,7 +169,7 @@ function show(figures) {
   if (last) {
     charts(batches);
     table(find("batches"), "The latest first", ["batch", "started", "rows", "results", "late", "invalid", "shed", "time", "state"],
-      batches.toReversed().slice(0, SHOWN).map((b) => [b.batch, b.time, whole.format(b.rows), whole.format(b.results), whole.format(b.late_rows), whole.format(b.invalid_rows), whole.format(b.shed_rows), seconds(b.seconds), bytes(b.state_bytes)]));
+      batches.toReversed().slice(0, SHOWN).map((b) => [b.batch, b.time, count(b.rows), count(b.results), count(b.late_rows), count(b.invalid_rows), count(b.shed_rows), seconds(b.seconds), bytes(b.state_bytes)]));
   }
   windows(figures.windows);
 }

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
 
-from muntin.spark.dashboard.figures import figures
-from muntin.spark.metrics import all_metrics, reports_of
+from muntin.spark.dashboard.figures import Source
+from muntin.spark.metrics import all_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(query: Any, name: str | None = None) -> str:
-    """Every metric that the query reports. Counters are totals since it first started."""
-    shown = figures(query, name)
+def exposition(source: Source) -> str:
+    """Every metric that is known. Counters are totals since the query first started."""
+    shown = source.figures()
     label = f'{{query="{_escaped(shown["name"])}"}}'
-    lines = [*_metric("muntin_running", "gauge", "Whether the stream runs.", [(label, int(shown["running"]))])]
+    lines = []
+    if shown["running"] is not None:
+        lines += _metric("muntin_running", "gauge", "Whether the stream runs.", [(label, int(shown["running"]))])
     if not shown["batches"]:
         return "\n".join([*lines, ""])
     last = shown["batches"][-1]
-    _, values = reports_of(query, name)[0]
+    values = source.metrics()
     for metric in all_metrics():
-        if metric.name not in values:
+        reported = f"total_{metric.name}" if metric.counter else metric.name
+        if reported not in values:
             continue
         if metric.counter:
-            total = int(values.get(f"total_{metric.name}") or 0)
+            total = int(values[reported] or 0)
             lines += _metric(f"muntin_{metric.name}_total", "counter", metric.meaning, [(label, total)])
         else:
-            gauge, value = _in_base_unit(metric.name, int(values.get(metric.name) or 0))
+            gauge, value = _in_base_unit(metric.name, int(values[reported] or 0))
             lines += _metric(f"muntin_{gauge}", "gauge", metric.meaning, [(label, value)])
     of_batch = {
         "batch_id": ("The number of the last batch.", last["batch"]),
@@ -35,9 +38,12 @@ def exposition(query: Any, name: str | None = None) -> str:
         "processed_rows_per_second": ("Rows of the last batch per second of it.", last["processed_rows_per_s"]),
         "watermark_lag_seconds": ("How far the watermark is behind the clock.", last["lag_seconds"]),
     }
-    for name_of, (meaning, number) in of_batch.items():
+    committed = shown.get("checkpoint", {}).get("committed")
+    if committed is not None:
+        of_batch["commit_age_seconds"] = ("How long ago the last batch was committed.", time.time() - committed)
+    for name, (meaning, number) in of_batch.items():
         if number is not None:
-            lines += _metric(f"muntin_{name_of}", "gauge", meaning, [(label, number)])
+            lines += _metric(f"muntin_{name}", "gauge", meaning, [(label, number)])
     parts = [(f'{label[:-1]},part="{_escaped(part)}"}}', value) for part, value in last["parts"].items()]
     lines += _metric("muntin_batch_part_seconds", "gauge", "The parts of the last batch's time, as in Spark.", parts)
     return "\n".join([*lines, ""])

@@ -14,7 +14,7 @@ from typing import Any
 
 from muntin.checks import is_integer
 from muntin.errors import MuntinError
-from muntin.spark.dashboard.figures import figures
+from muntin.spark.dashboard.figures import OfQuery, Source
 from muntin.spark.dashboard.prometheus import CONTENT_TYPE, exposition
 from muntin.spark.dashboard.windows import Closed
 from muntin.spark.metrics import kind_of
@@ -39,9 +39,8 @@ _HIGHEST = 65535
 class Dashboard:
     """A running page. It ends with `stop()`, at the end of a `with` block, or with the process."""
 
-    def __init__(self, query: Any, name: str | None, closed: Closed | None, port: int) -> None:
-        self._query = query
-        self._name = name
+    def __init__(self, source: Source, closed: Closed | None, port: int) -> None:
+        self._source = source
         self._closed = closed
         try:
             self._server = ThreadingHTTPServer((HOST, port), _handler(self))
@@ -67,6 +66,7 @@ class Dashboard:
             self._server.shutdown()
             self._server.server_close()
             self._thread.join()
+            self._source.stop()
 
     def __enter__(self) -> Dashboard:
         return self
@@ -85,11 +85,11 @@ class Dashboard:
             name, kind = _FILES[path]
             return kind, (files(__package__) / name).read_bytes()
         if path == "/figures.json":
-            shown = figures(self._query, self._name) | {"now": time.time()}
+            shown = self._source.figures() | {"now": time.time()}
             shown["windows"] = None if self._closed is None else self._closed.read()
             return "application/json", json.dumps(shown, allow_nan=False).encode()
         if path == "/metrics":
-            return CONTENT_TYPE, exposition(self._query, self._name).encode()
+            return CONTENT_TYPE, exposition(self._source).encode()
         return None
 
 
@@ -137,10 +137,16 @@ def dashboard(
         )
     if value is not None and (results is None or not isinstance(value, str)):
         raise MuntinError(f"value={value!r} is the name of a column of results; give it with results=.")
+    port = checked_port(port)
+    source = OfQuery(query, name)
+    source.figures()  # an unknown name is an error here
+    return Dashboard(source, None if results is None else Closed(results, value), port)
+
+
+def checked_port(port: object) -> int:
     if not is_integer(port) or not 0 <= port <= _HIGHEST:
         raise MuntinError(f"port must be a number from 0 (any) to {_HIGHEST}, got {port!r}.")
-    figures(query, name)  # an unknown name is an error here
-    return Dashboard(query, name, None if results is None else Closed(results, value), int(port))
+    return int(port)
 
 
 def _handler(page: Dashboard) -> type[BaseHTTPRequestHandler]:
