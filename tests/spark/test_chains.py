@@ -48,6 +48,10 @@ def fine(data: DataFrame, name: str | None = None) -> DataFrame:
     return query.agg(n=A.count(), s=A.sum("v")).to_df()
 
 
+def fine_of(watermarked: DataFrame) -> DataFrame:
+    return muntin.over(watermarked, FINE, time="ts", by="k").agg(n=A.count(), s=A.sum("v")).to_df()
+
+
 def sparks_fine(data: DataFrame) -> DataFrame:
     watermarked = data.withWatermark("ts", "5 seconds") if data.isStreaming else data
     grouped = watermarked.groupBy(F.window("ts", "10 seconds", "5 seconds"), "k")
@@ -169,5 +173,26 @@ def test_what_spark_forbids_is_said_when_the_query_is_built(feed: Feed) -> None:
     late = first.select("window.end", "n")
     with pytest.raises(MuntinError, match=r"give its column window_time as time"):
         muntin.over(late, COARSE, time="end", watermark="1 minute").agg(n=A.count()).to_df()
+    second = first.withWatermark("window_time", "3 seconds")
+    for chained in (second, second.union(first), first.withWatermark("window_time", "0 seconds")):
+        with pytest.raises(
+            MuntinError, match=r"on 'window_time', by withWatermark, over another.*that of another query"
+        ):
+            coarse(chained)
+    over_rows = feed.stream().withWatermark("ts", "5 seconds")
+    coarse(fine_of(over_rows).union(fine_of(over_rows)))
+    updates = muntin.over(feed.stream(), FINE, time="ts", watermark="5 seconds", by="k").agg(n=A.count(), s=A.sum("v"))
+    waiting = muntin.over(feed.stream(), W.count(3, max_wait="1 minute"), time="ts", watermark="5 seconds", by="k")
+    for several in (updates.emit("on_change"), updates.late("update", within="1 minute"), waiting.agg(n=A.count())):
+        with pytest.raises(
+            MuntinError, match=r"watermark is missing, and 'window_time' has no watermark. Results have"
+        ):
+            muntin.over(several.to_df(), COARSE, time="window_time")
+        counted = muntin.over(several.to_df(), COARSE, time="window_time", watermark="1 second").agg(n=A.count())
+        with pytest.raises(MuntinError, match=r"data has a watermark already, and 'window_time' has no watermark"):
+            counted.to_df()
+    named = fine(feed.stream(), name="fine")
+    with pytest.raises(MuntinError, match=r"name is 'fine', which is that of the query whose results are the data"):
+        muntin.over(named, COARSE, time="window_time", name="fine").agg(n=A.count()).to_df()
     with pytest.raises(MuntinError, match=r"'window_time' is a column that Muntin adds to results"):
         muntin.over(feed.table(), COARSE, time="ts").agg(window_time=A.count())

@@ -20,7 +20,7 @@ from muntin.query.inputs import Computed, column_names
 from muntin.query.query import RESERVED, Query
 from muntin.query.scan import Scan
 from muntin.query.time_column import check_time
-from muntin.query.watermarks import resolved_watermark
+from muntin.query.watermarks import NO_WATERMARK, WINDOW_TIME, resolved_watermark
 from muntin.type_names import spark_name
 from muntin.windows import CalendarWindow, DeltaWindow, Window
 
@@ -76,6 +76,8 @@ def over(
     windows = _with_zones(windows, source, keys, {**source.types, **computed.types})
     kind = source.types[time_read] if time_read in source.types else computed.types[time_read]
     follows = resolved_watermark(source, watermark, time_read, kind)
+    if source.streaming and follows.delay is None and time_read == WINDOW_TIME:
+        raise MuntinError(f"watermark is missing, and {NO_WATERMARK}")
     if source.streaming and follows.delay is None:
         raise MuntinError(
             "watermark is missing: a stream needs it to know when a window is complete; give how late rows may come, "

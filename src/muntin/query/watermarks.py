@@ -13,6 +13,15 @@ from muntin.expressions import ColumnLike, SparkColumn, shown
 from muntin.query.backend import Resolved, Source, backend_of
 from muntin.type_names import spark_name
 
+WINDOW_TIME = "window_time"
+"""The event time of results."""
+NO_WATERMARK = (
+    "'window_time' has no watermark. Results have one, but not those with updates (.emit('on_change'), "
+    ".late('update')) or of max_wait=, whose windows are emitted several times or after the watermark has passed them; "
+    "nor does an expression over it, or a name that was given to another column."
+)
+"""Why results of a query cannot be the data of another one."""
+
 
 @dataclass(frozen=True)
 class Watermark:

@@ -30,7 +30,7 @@ from muntin.spark.shards import shard_ids
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.table_stage import shard_of_panes, shard_of_table
-from muntin.spark.watermark import check_watermark
+from muntin.spark.watermark import LATEST_TIME, check_name, check_watermark
 from muntin.spark.window_stage import STAGED, ShardProcessor, unpacked
 from muntin.spark.worker_check import check_device, check_workers
 from muntin.windows import CountWindow
@@ -80,6 +80,8 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         session.check_configured(spark)
         if not query.source.beside:
             check_watermark(query.source, query.time, query.watermark, column=query.watermark_column)
+        for frame in (query.source.frame, *(beside.frame for beside in query.source.beside)):
+            check_name(frame, query.name)
     check_workers(spark, query.source.streaming)
     identity = uuid.uuid4().hex
     query = query.resolved(partial(session.most_workers, spark))
@@ -127,7 +129,7 @@ def _packed_panes(query: Query, plan: Plan, identity: str, partitions: int | Non
     if partitions is not None and not query.source.streaming:
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
         packed_rows = packed_rows.repartition(partitions, "shard")
-    return packed_rows.drop("latest_time").groupBy("shard")
+    return packed_rows.drop(LATEST_TIME).groupBy("shard")
 
 
 def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Schema) -> DataFrame:
@@ -150,7 +152,7 @@ def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFram
     # The watermark follows the latest time that each task has seen, or the latest watermark that its rows carry: that
     # is a few rows instead of all rows of the stream. The column is dropped afterwards, so that Spark does not drop
     # packed rows as late.
-    return packed_rows.withWatermark("latest_time", f"{source.delay} microseconds")
+    return packed_rows.withWatermark(LATEST_TIME, f"{source.delay} microseconds")
 
 
 def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> DataFrame:

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 from muntin.durations import describe
 from muntin.errors import MuntinError
 from muntin.expressions import shown
+from muntin.query.watermarks import NO_WATERMARK, WINDOW_TIME
+from muntin.spark.metrics import OBSERVATION
 
 if TYPE_CHECKING:
     from muntin.query.backend import Source
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 _DELAY = "spark.watermarkDelayMs"
 """The metadata of a column with a watermark: its delay."""
 _ANALYZED = re.compile(r"^== Analyzed Logical Plan ==$(.*?)^== ", re.MULTILINE | re.DOTALL)
-_WATERMARK = re.compile(r"^[ :|+-]*~?EventTimeWatermark (?:[0-9a-f-]{36}, )?(.+?)#\d+", re.MULTILINE)
+_NODE = re.compile(r"^(?P<above>[ :|+-]*)~?[A-Z]", re.MULTILINE)
+_WATERMARK = re.compile(r"^[ :|+-]*~?EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<column>.+?)#\d+", re.MULTILINE)
+LATEST_TIME = "latest_time"
+"""The column that the watermark of Muntin's own queries is on."""
 
 
 def own_watermarks(frame: DataFrame) -> dict[str, int]:
@@ -35,12 +40,49 @@ def own_watermarks(frame: DataFrame) -> dict[str, int]:
 
 def planned_watermarks(frame: DataFrame) -> list[str]:
     """The columns with a watermark in the plan of a stream, by their names at that place."""
+    return [match["column"] for match in _WATERMARK.finditer(_analyzed(frame))]
+
+
+def _analyzed(frame: DataFrame) -> str:
+    """The plan of a stream, as Spark prints it: a line for each node, indented by its depth."""
     try:
         plan = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()[0][0]
     except PySparkException:
-        return []  # Spark reports an invalid plan when the query starts
+        return ""  # Spark reports an invalid plan when the query starts
     analyzed = _ANALYZED.search(plan)
-    return [] if analyzed is None else _WATERMARK.findall(analyzed.group(1))
+    return "" if analyzed is None else analyzed.group(1)
+
+
+def _check_none_below(frame: DataFrame, input_name: str) -> None:
+    """Check that no watermark of an input is over another one: Spark would never move it, and close no window."""
+    plan = _analyzed(frame)
+    nodes = [(match.start(), len(match["above"])) for match in _NODE.finditer(plan)]
+    over: list[tuple[int, str]] = []
+    watermarks = {match.start(): match["column"] for match in _WATERMARK.finditer(plan)}
+    for place, depth in nodes:
+        over = [(above, column) for above, column in over if above < depth]
+        if place not in watermarks:
+            continue
+        if over:
+            raise MuntinError(
+                f"{input_name} has a watermark on {over[-1][1]!r}, by withWatermark, over another one, "
+                f"{_on(watermarks[place])}: Spark never moves the second one, so that no window would close. Leave it "
+                "out."
+            )
+        over.append((depth, watermarks[place]))
+
+
+def _on(column: str) -> str:
+    return "that of another query over windows" if column == LATEST_TIME else f"on {column!r}"
+
+
+def check_name(frame: DataFrame, name: str | None) -> None:
+    """Check that no query before this one has its name."""
+    if name is not None and f"CollectMetrics {OBSERVATION}:{name}, [" in _analyzed(frame):
+        raise MuntinError(
+            f"name is {name!r}, which is that of the query whose results are the data; give each its own name, by "
+            "which their metrics are told apart."
+        )
 
 
 def check_watermark(
@@ -62,6 +104,7 @@ def check_watermark(
                 f"{describe(own_delay)} already, by withWatermark; leave out "
                 "watermark= to use that, or withWatermark to use this."
             )
+        _check_none_below(source.frame, input_name)
         return
     if source.watermarks:
         others = " and ".join(map(repr, source.watermarks))
@@ -71,6 +114,8 @@ def check_watermark(
             "other column as time."
         )
     hidden = planned_watermarks(source.frame)
+    if hidden and time == WINDOW_TIME:
+        raise MuntinError(f"{input_name} has a watermark already, and {NO_WATERMARK}")
     if hidden:
         columns = " and ".join(map(repr, dict.fromkeys(hidden)))
         raise MuntinError(
@@ -85,6 +130,7 @@ def _check_marks(source: Source, column: str, input_name: str) -> None:
     """Check that an input whose rows carry watermarks in `column` has no other watermark."""
     own_delay = source.watermarks.get(column)
     if own_delay == 0:
+        _check_none_below(source.frame, input_name)
         return
     if own_delay is not None:
         raise MuntinError(
