@@ -267,17 +267,28 @@ class LivePanes:
                         tree.map_column(index, ranks, inverted=field.inverted)
         self._dictionaries = dictionaries
 
-    def ranges(
-        self, number: int, code: Int64Array, start: Int64Array, end: Int64Array, *, states: bool = True
-    ) -> State:
+    def ranges(self, number: int, code: Int64Array, start: Int64Array, end: Int64Array) -> State:
         """The combined panes of keys between two times, in one leaf set: whether there are any, and the state.
 
         Equal ranges should be neighbours.
         """
-        panes = self._operator.panes
-        # Panes that no window needs any more may still be in the ring.
-        begin = np.maximum(panes(start), self._first)
-        return self._trees[number].ranges(self._lane_of_code[code], begin, panes(end), states=states)
+        return self._trees[number].ranges(self._lane_of_code[code], *self._bounds(start, end))
+
+    def has_panes(self, code: Int64Array, start: Int64Array, end: Int64Array) -> BoolArray:
+        """Whether there are any panes of keys between two times, as the first column of `ranges`."""
+        lane, (begin, end) = self._lane_of_code[code], self._bounds(start, end)
+        tree = self._trees[0]
+        # A range of more panes than the key lacks has one that is there: the tree need not be asked.
+        lacking = len(self._trees) * (tree.until - self._first) - self._leaves_of_lane
+        has = np.asarray(np.minimum(end, tree.until) - begin > lacking[lane])
+        unsure = np.flatnonzero(~has)
+        if len(unsure):
+            (has[unsure],) = tree.ranges(lane[unsure], begin[unsure], end[unsure], states=False)
+        return has
+
+    def _bounds(self, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The panes between two times. Some that no window needs any more may still be in the ring."""
+        return np.maximum(self._operator.panes(start), self._first), self._operator.panes(end)
 
 
 def _padded(values: Int64Array, length: int, value: int = -1) -> Int64Array:

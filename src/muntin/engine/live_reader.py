@@ -34,9 +34,9 @@ class LiveReader:
         for first, last in _pieces(end, len(code)):
             windows = np.repeat(np.arange(first, last), len(code))
             key = np.tile(code, last - first)
-            (present,) = self.live.ranges(0, key, start[windows], end[windows], states=False)
-            if not all_true(present):
-                windows, key = windows[present], key[present]
+            has_panes = self.live.has_panes(key, start[windows], end[windows])
+            if not all_true(has_panes):
+                windows, key = windows[has_panes], key[has_panes]
             if not len(key):
                 continue
             alone = last - first == 1 and len(key) > 1

@@ -91,6 +91,8 @@ class _Unsent:
     tables: list[PaneTable] = field(default_factory=list)
     begun: Callable[[], PaneTable] | None = None
     """Waits for the table of the latest batch, which a device may still be working on."""
+    leaves: int = 0
+    """How many there are in the tables."""
     late_candidates: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     ahead: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     invalid_rows: int = 0
@@ -99,9 +101,13 @@ class _Unsent:
     latest: int = NO_TIME
     """What Spark's watermark follows."""
 
+    def add(self, table: PaneTable) -> None:
+        self.tables.append(table)
+        self.leaves += table.size
+
     def finish(self) -> None:
         if self.begun is not None:
-            self.tables.append(self.begun())
+            self.add(self.begun())
             self.begun = None
 
 
@@ -154,9 +160,10 @@ class PaneStage:
         """Ingest some tuples, and send what was gathered if it is much."""
         unsent = self._unsent
         self._gather(batch, unsent)
-        if self.unsent_leaves > FLUSH_LEAVES:
+        if unsent.leaves > FLUSH_LEAVES:
             unsent.tables = [merge(self._plan.layout, unsent.tables)]
-            if unsent.tables[0].size > FLUSH_LEAVES // 2:
+            unsent.leaves = unsent.tables[0].size
+            if unsent.leaves > FLUSH_LEAVES // 2:
                 yield from self.rest()
 
     def rest(self) -> Iterator[PackedPanes]:
@@ -166,7 +173,7 @@ class PaneStage:
 
     @property
     def unsent_leaves(self) -> int:
-        return sum(table.size for table in self._unsent.tables)
+        return self._unsent.leaves
 
     def _gather(self, batch: pa.RecordBatch, unsent: _Unsent) -> None:
         plan = self._plan
@@ -190,7 +197,7 @@ class PaneStage:
             unsent.finish()  # the batch before: the device has worked on it while this one was read
             unsent.begun = begun
             if begun is None:
-                unsent.tables.append(self._on_processor(batch, times))
+                unsent.add(self._on_processor(batch, times))
             if plan.late_row is not None and plan.streaming:
                 for shard, rows in self._by_shard(batch):
                     unsent.late_candidates.setdefault(shard, []).append(rows)

@@ -8,6 +8,7 @@ import numpy as np
 
 from muntin.arrays import Int64Array, Runs, count_true, numbered, run_starts
 from muntin.panes.grid import PaneGrid
+from muntin.partials.groups import sizes
 
 DENSE_GROUPS = 1 << 16
 """All (key, pane) pairs are numbered up to this many, or up to one per tuple; else only those that occur."""
@@ -120,7 +121,7 @@ class Pairs:
 
     def counted(self) -> Int64Array:
         """How many tuples each pair has. Pairs without tuples are removed first if they are many."""
-        tuples = np.bincount(self.groups, minlength=self.count)
+        tuples = sizes(self.groups, self.count)
         if self.occurring is None and 4 * count_true(tuples) < 3 * self.count:
             occurs = np.flatnonzero(tuples)
             number = np.empty(self.count, dtype=np.int64)
