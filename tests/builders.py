@@ -40,7 +40,6 @@ from muntin.features.workers.jobs import computed
 from muntin.features.workers.policy import Workers
 from muntin.holistic import frequent
 from muntin.holistic.applied import Applied
-from muntin.panes import deferred
 from muntin.panes.table import PaneTable
 from tests import naive
 from tests.naive import Aggregation, Answers, Place, Row
@@ -317,11 +316,8 @@ class Step:
 def living(lives: bool = True) -> Iterator[None]:
     """Trees live wherever they can, in rings without much room; or nowhere."""
     few, sparse = (0, 1 << 10) if lives else (1 << 40, 1)
-    with (
-        patch.multiple(
-            live, FEWEST_PANES=few, FEWEST_LEAVES=few, CHANGED=0, SPARSE=sparse, TOO_SPARSE=sparse, ROOM=1 << 20
-        ),
-        patch.object(deferred, "SLACK", 8),
+    with patch.multiple(
+        live, FEWEST_PANES=few, FEWEST_LEAVES=few, CHANGED=0, SPARSE=sparse, TOO_SPARSE=sparse, ROOM=1 << 20
     ):
         yield
 

@@ -11,11 +11,13 @@ from muntin import windows as W
 from muntin.devices import device as module
 from muntin.devices.device import Device
 from muntin.devices.ring import DeviceRing
+from muntin.devices.split import SplitRing
 from muntin.engine.map_stage import PaneStage
 from muntin.engine.plan import Plan
 from muntin.errors import MuntinError
 from muntin.features.device.policy import OnDevice
 from muntin.features.shedding.policy import Shedding
+from muntin.tree.ring import RingTree
 from tests.builders import Stream, living, make_plan, row, sliding
 
 NUMPY = Device("cpu", "numpy")
@@ -86,7 +88,9 @@ def test_a_tree_that_lives_is_on_the_device() -> None:
         for batch in range(3):
             stream.batch([row(t, k=str(t % 3)) for t in range(1 + 30 * batch, 31 + 30 * batch)], 30 * batch)
     ((_, live),) = stream.cache._live.values()
-    assert [type(tree) for tree in live._trees] == [DeviceRing]
+    (tree,) = live._trees
+    assert isinstance(tree, SplitRing)  # the count of all rows is asked for by no window
+    assert [type(ring) for ring, _ in tree._rings] == [DeviceRing, RingTree]
 
 
 def explained(plan: Plan) -> str:

@@ -44,15 +44,18 @@ def test_every_range_wherever_the_ring_begins(device: Device, longest: int) -> N
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_half_of_the_columns_on_a_device(data: st.DataObject) -> None:
-    """Two copies of the state, one in each ring, in mixed columns."""
+    """Three copies of the state, one in each ring, in mixed columns; of one only the leaves."""
     arrays = Device("cpu", "numpy").arrays
 
     class Halves(SplitRing):
         def __init__(self, _: object, dtypes: Sequence[np.dtype], shape: RingShape, lanes: int, until: int) -> None:
             there = DeviceRing(arrays, compose, dtypes, shape, lanes, until)
-            super().__init__([(there, (1, 2)), (RingTree(compose, dtypes, shape, lanes, until), (0, 3))])
+            kept = RingTree(compose, dtypes, RingShape(shape.capacity, 0), lanes, until)
+            super().__init__(
+                [(there, (1, 2)), (RingTree(compose, dtypes, shape, lanes, until), (0, 3))], (kept, (4, 5))
+            )
 
-    class Twice:
+    class Thrice:
         """The copies as one state."""
 
         def __init__(self, ring: SplitRing) -> None:
@@ -62,13 +65,18 @@ def test_half_of_the_columns_on_a_device(data: st.DataObject) -> None:
             return getattr(self._ring, name)
 
         def build(self, pane, lane, state) -> None:  # type: ignore[no-untyped-def]
-            self._ring.build(pane, lane, (state[0], state[0], state[1], state[1]))
+            self._ring.build(pane, lane, (state[0], state[0], state[1], state[1], *state))
 
         def add(self, until, pane, lane, state, *, replace=False):  # type: ignore[no-untyped-def]
-            return self._ring.add(until, pane, lane, (state[0], state[0], state[1], state[1]), replace=replace)
+            return self._ring.add(until, pane, lane, (state[0], state[0], state[1], state[1], *state), replace=replace)
 
-        def resized(self, shape: RingShape, first: int) -> Twice:
-            return Twice(self._ring.resized(shape, first))
+        def resized(self, shape: RingShape, first: int) -> Thrice:
+            return Thrice(self._ring.resized(shape, first))
+
+        def leaves(self, lanes, first):  # type: ignore[no-untyped-def]
+            place, pane, state = self._ring.leaves(lanes, first)
+            assert all(state[i].tolist() == state[j].tolist() for i, j in ((0, 1), (0, 4), (2, 3), (2, 5)))
+            return place, pane, (state[0], state[2])
 
         def ranges(self, lane, begin, end, *, states=True):  # type: ignore[no-untyped-def]
             present, *state = self._ring.ranges(lane, begin, end, states=states)
@@ -77,4 +85,4 @@ def test_half_of_the_columns_on_a_device(data: st.DataObject) -> None:
                 assert all(np.array_equal(state[i][there], state[i + 1][there]) for i in (0, 2))
             return (present, *state[::2])
 
-    any_updates_and_ranges(data, lambda *given: Twice(Halves(*given)))
+    any_updates_and_ranges(data, lambda *given: Thrice(Halves(*given)))

@@ -22,7 +22,6 @@ from muntin.engine.shard import Shard
 from muntin.engine.state import MemoryState
 from muntin.engine.store import HotCache, PaneStore
 from muntin.features.workers.policy import Workers
-from muntin.panes.deferred import DeferredLeaves
 from muntin.panes.table import PaneTable
 from tests.builders import TIME, living, make_plan, sliding
 from tests.naive import Row
@@ -107,11 +106,8 @@ LEVELS = 10
 @contextmanager
 def unread() -> Iterator[None]:
     """Nobody reads the table."""
-
-    def read(leaves: DeferredLeaves) -> None:
-        raise AssertionError("somebody reads the table")
-
-    with patch.object(store, "FANOUT", 1 << 20), patch.object(DeferredLeaves, "_arranged", property(read)):
+    reads = patch.object(LivePanes, "_read", side_effect=AssertionError("somebody reads the table"))
+    with patch.object(store, "FANOUT", 1 << 20), reads:
         yield
 
 
@@ -304,6 +300,38 @@ def test_tables_and_windows_for_tasks_have_no_trees() -> None:
     for model in ("active", "agnostic"):
         plan = make_plan(sizes, streaming=True, shards=(0, 1), workers=Workers(model, tasks=2))
         assert not plan.of_shard(0).lives
+
+
+def test_panes_are_in_memory_once() -> None:
+    """The table reads them from the tree, as they are in the state."""
+    keys, core = 40, Core([seconds(100, 1)], n=A.sum("n"), last=A.max("n"))
+    with living():
+        started(core, keys, panes=100)
+        for end in range(102, 130):
+            core.batch(*every(end - 1, end, keys), end, np.arange(keys) * end)
+            (_, table), live = core.cache._tables["query", 0], core.live
+            assert live is not None
+            assert table.nbytes < 1000  # the keys
+            fields = table.leaves[0].state
+            assert len(fields) > len(live._sets[0][1].leaf_set.fields)  # no window asks for some
+            assert live.nbytes < 2.4 * (len(table.panes) * sum(column.itemsize for column in fields)) + 20_000
+            cold = core.cold()
+            assert table.keys.equals(cold.keys)
+            for mine, theirs in zip(table.leaves, cold.leaves, strict=True):
+                assert np.array_equal(mine.key, theirs.key)
+                assert np.array_equal(mine.time, theirs.time)
+                assert all(map(np.array_equal, mine.state, theirs.state))
+
+
+def test_leaves_of_a_tree_that_has_changed_cannot_be_read() -> None:
+    core = Core([seconds(100, 1)], n=A.sum("n"))
+    with living():
+        started(core, 3, panes=100)
+        (_, table) = core.cache._tables["query", 0]
+        core.batch(*every(101, 102, 3), 102)
+        assert len(table.panes) == 3 * 99
+        with pytest.raises(AssertionError, match="changed"):
+            table.panes.key  # noqa: B018
 
 
 def test_a_row_before_all_panes_is_there_when_the_table_is_read() -> None:

@@ -105,6 +105,13 @@ def any_updates_and_ranges(data: st.DataObject, ring_of: Callable[..., Any]) -> 
             bounds = st.integers(first, until)
             edges = data.draw(st.lists(st.tuples(lane_of(lanes), bounds, bounds), max_size=12))
             check(tree, panes, [(lane, min(a, b), max(a, b)) for lane, a, b in edges])
+            order = integers(data.draw(st.permutations(range(lanes))))
+            oldest = data.draw(st.integers(first - 3, until))
+            place, pane, state = tree.leaves(order, oldest)
+            states = zip(*(column.tolist() for column in state), strict=True)
+            found = list(zip(zip(order[place].tolist(), pane.tolist(), strict=True), states, strict=True))
+            expected = {key: each for key, each in panes.items() if key[1] >= oldest}
+            assert found == sorted(expected.items(), key=lambda each: (order.tolist().index(each[0][0]), each[0][1]))
             of_lanes = [sum(lane == place[0] for place in panes) for lane in range(lanes)]
             assert tree.leaves_of_lanes(first, until).tolist() == of_lanes
             assert tree.leaves_of_panes(first, until) == len(panes)

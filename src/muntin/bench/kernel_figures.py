@@ -348,7 +348,9 @@ def targets(scale: Scale, sources: Sources) -> list[Record]:
         return Record(f"target: {name}", rate[ours], rate[other], ratio, target if goal else None, note=by_round(ours))
 
     def by_round(name: str) -> str:
-        return "by round " + ", ".join(f"{ran.rate / 1e6:,.0f}" for ran in rounds[name]) + " million tuples/s"
+        rates = ", ".join(f"{ran.rate / 1e6:,.0f}" for ran in rounds[name])
+        processor = median(ran.processor / ran.tuples for ran in rounds[name])
+        return f"by round {rates} million tuples/s; {processor * 1e9:.1f} ns of processor time per tuple"
 
     whole = rate["plain"] / A30_RATE
     return [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from multiprocessing import get_context
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -48,6 +48,8 @@ AGGREGATES: Mapping[str, Mapping[str, A.Aggregate]] = {
 }
 """The aggregation functions of the paper, by its names."""
 Skew: TypeAlias = Literal["uniform", "Zipf"]
+Sent: TypeAlias = tuple[list[PackedPanes], float]
+"""What a source sends for a trigger, and the seconds of processor time that it took."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,8 @@ class Ran:
     """Panes of keys that are kept behind the last trigger."""
     results: int
     """Windows of keys that the triggers closed."""
+    processor: float
+    """Seconds of processor time per trigger, of all processes: on a shared machine it differs less from run to run."""
 
     @property
     def rate(self) -> float:
@@ -181,15 +185,16 @@ def one_core(stream: Stream) -> Ran:
     plan = stream.plan
     with core_of(plan) as core:
         _fill(core, stream)
-        seconds, results = [], 0
+        seconds, results, processor = [], 0, 0.0
         for number in range(stream.triggers + 1):
             batches = stream.batches(number)
-            begun = perf_counter()
+            begun, used = perf_counter(), process_time()
             answered = core.trigger(PaneStage(plan).run(batches), stream.watermark(number))
             if number:
                 seconds.append(perf_counter() - begun)
+                processor += process_time() - used
                 results += sum(batch.num_rows for batch in answered)
-        return Ran(tuple(seconds), stream.trigger, core.metrics["panes"], results)
+        return Ran(tuple(seconds), stream.trigger, core.metrics["panes"], results, processor / stream.triggers)
 
 
 @contextmanager
@@ -230,20 +235,22 @@ class Sources:
         with core_of(plan) as core:
             _fill(core, stream)
             self._trigger(core, share, 0, self._sent(0))
-            results, sent = 0, self._sent(1)
-            begun = perf_counter()
+            results, sent, processor = 0, self._sent(1), 0.0
+            begun, used = perf_counter(), process_time()
             for number in range(1, stream.triggers + 1):
                 ahead = self._sent(number + 1) if number < stream.triggers else []
                 results += self._trigger(core, share, number, sent)
+                processor += sum(share_of_trigger.result()[1] for share_of_trigger in sent)
                 sent = ahead
             each = (perf_counter() - begun) / stream.triggers
-            return Ran((each,), share.trigger, core.metrics["panes"], results)
+            processor += process_time() - used
+            return Ran((each,), share.trigger, core.metrics["panes"], results, processor / stream.triggers)
 
-    def _sent(self, number: int) -> list[Future[list[PackedPanes]]]:
+    def _sent(self, number: int) -> list[Future[Sent]]:
         return [pool.submit(_panes, number) for pool in self._pools]
 
-    def _trigger(self, core: Core, stream: Stream, number: int, sent: list[Future[list[PackedPanes]]]) -> int:
-        arrived: Iterator[PackedPanes] = (panes for share in sent for panes in share.result())
+    def _trigger(self, core: Core, stream: Stream, number: int, sent: list[Future[Sent]]) -> int:
+        arrived: Iterator[PackedPanes] = (panes for share in sent for panes in share.result()[0])
         return sum(batch.num_rows for batch in core.trigger(arrived, stream.watermark(number)))
 
 
@@ -260,5 +267,6 @@ def _make(stream: Stream, share: int, shares: int) -> None:
         _made[number] = stream.batches(number, share, shares)
 
 
-def _panes(number: int) -> list[PackedPanes]:
-    return list(PaneStage(_plans[0]).run(_made[number]))
+def _panes(number: int) -> Sent:
+    begun = process_time()
+    return list(PaneStage(_plans[0]).run(_made[number])), process_time() - begun

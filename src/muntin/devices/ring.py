@@ -14,7 +14,7 @@ import numpy as np
 from muntin.arrays import Array, BoolArray, Combine, Int64Array, State, run_starts
 from muntin.devices.levels import Columns, combined, init_level, update_level, window, windows
 from muntin.devices.shim import Arrays
-from muntin.tree.ring import STEP, WALK, RingShape, steps_up
+from muntin.tree.ring import STEP, WALK, RingShape, leaves_of, steps_up
 
 
 class DeviceRing:
@@ -146,6 +146,11 @@ class DeviceRing:
 
     def leaves_of_panes(self, first: int, end: int) -> int:
         return int(self.counts[np.arange(first, end) % self.shape.capacity].sum())
+
+    def leaves(self, lanes: Int64Array, first: int) -> tuple[Int64Array, Int64Array, State]:
+        capacity, width = self.shape.capacity, self._width
+        columns = [self._arrays.download(column[: capacity * width]).reshape(-1, width) for column in self._columns]
+        return leaves_of(columns, lanes, np.arange(max(first, self.until - capacity), self.until))
 
     def ranges(self, lane: Int64Array, begin: Int64Array, end: Int64Array, *, states: bool = True) -> State:
         begin, end = np.maximum(begin, self.until - self.shape.capacity), np.minimum(end, self.until)

@@ -1,4 +1,7 @@
-"""A tree in two: some aggregates have kernels for a device, and the columns of the others stay with NumPy."""
+"""A tree in parts: some aggregates have kernels for a device, and the columns of the others stay with NumPy.
+
+Columns that no window asks for have leaves, and no nodes above them.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,17 @@ Ring: TypeAlias = RingTree | DeviceRing
 
 
 class SplitRing:
-    """As `RingTree`. Each ring has some columns of the state, by their numbers; all have the same leaves."""
+    """As `RingTree`. Each ring has some columns of the state, by their numbers; all have the same leaves.
 
-    def __init__(self, rings: Sequence[tuple[Ring, Sequence[int]]]) -> None:
-        self._rings = tuple(rings)
+    `kept` has the columns that are not answered: its top is its lowest level.
+    """
+
+    def __init__(
+        self, rings: Sequence[tuple[Ring, Sequence[int]]], kept: tuple[RingTree, Sequence[int]] | None = None
+    ) -> None:
+        self._answered = tuple(rings)
+        self._kept = kept
+        self._rings: tuple[tuple[Ring, Sequence[int]], ...] = self._answered if kept is None else (*rings, kept)
 
     @property
     def shape(self) -> RingShape:
@@ -50,7 +60,10 @@ class SplitRing:
         return new[0]
 
     def resized(self, shape: RingShape, first: int) -> SplitRing:
-        return SplitRing([(ring.resized(shape, first), columns) for ring, columns in self._rings])
+        kept = self._kept
+        if kept is not None:
+            kept = kept[0].resized(RingShape(shape.capacity, 0), first), kept[1]
+        return SplitRing([(ring.resized(shape, first), columns) for ring, columns in self._answered], kept)
 
     def widen(self, lanes: int) -> None:
         for ring, _ in self._rings:
@@ -75,7 +88,14 @@ class SplitRing:
         if not states:
             return self._first.ranges(lane, begin, end, states=False)
         found: dict[int, Array] = {}
-        for ring, columns in self._rings:
+        for ring, columns in self._answered:
             present, *state = ring.ranges(lane, begin, end)
             found |= {-1: present, **dict(zip(columns, state, strict=True))}
         return tuple(found[index] for index in sorted(found))
+
+    def leaves(self, lanes: Int64Array, first: int) -> tuple[Int64Array, Int64Array, State]:
+        found: dict[int, Array] = {}
+        for ring, columns in self._rings:
+            place, pane, state = ring.leaves(lanes, first)
+            found |= dict(zip(columns, state, strict=True))
+        return place, pane, tuple(found[index] for index in sorted(found))

@@ -16,10 +16,12 @@ from muntin.devices.device import Device
 from muntin.devices.lifting import MOST, SortedRows, on_device
 from muntin.devices.ring import DeviceRing
 from muntin.devices.split import SplitRing
+from muntin.engine.operators.parts import Parts
 from muntin.panes.grid import PaneGrid
 from muntin.panes.keys import KeyCodes
 from muntin.panes.pairs import is_in_order
 from muntin.panes.table import LeafSet, Leaves
+from muntin.partials.partial import Partial
 from muntin.partials.rows import Rows
 from muntin.tree.ring import RingShape, RingTree
 
@@ -87,26 +89,40 @@ class DevicePanes:
 
 
 def live_tree(
-    device: Device | None, leaf_set: LeafSet, shape: RingShape, lanes: int, until: int
+    device: Device | None, leaf_set: LeafSet, parts: Parts, shape: RingShape, lanes: int, until: int
 ) -> RingTree | DeviceRing | SplitRing:
-    """A tree for a leaf set: on a device, with NumPy, or both."""
+    """A tree for a leaf set: on a device, with NumPy, or both. Only the requested parts have nodes above the leaves.
 
-    def dtypes(partials: LeafSet) -> Sequence[np.dtype]:
-        return [np.dtype(field.dtype) for field in partials.fields]
+    Where there is a leaf per tuple, the tree has the panes of the requested parts.
+    """
+    if leaf_set.per_tuple:
+        return RingTree(parts.leaf_set.combine, _dtypes(parts.leaf_set), shape, lanes, until)
+    requested = {fields.start for fields in parts.fields}
+    there: list[tuple[Partial, slice]] = []
+    here: list[tuple[Partial, slice]] = []
+    kept: list[tuple[Partial, slice]] = []
+    for partial, fields in leaf_set.parts():
+        group = kept if fields.start not in requested else there if device and on_device(partial) else here
+        group.append((partial, fields))
+    rings: list[tuple[RingTree | DeviceRing, list[int]]] = []
+    if there and device is not None:
+        own, columns = _some_of(there)
+        rings.append((DeviceRing(device.arrays, own.combine, _dtypes(own), shape, lanes, until), columns))
+    if here or not rings:
+        own, columns = _some_of(here)
+        rings.append((RingTree(own.combine, _dtypes(own), shape, lanes, until), columns))
+    if kept:
+        own, columns = _some_of(kept)
+        leaves_only = RingTree(own.combine, _dtypes(own), RingShape(shape.capacity, 0), lanes, until)
+        return SplitRing(rings, (leaves_only, columns))
+    return rings[0][0] if len(rings) == 1 else SplitRing(rings)
 
-    if device is None or leaf_set.per_tuple or not any(map(on_device, leaf_set.partials)):
-        return RingTree(leaf_set.combine, dtypes(leaf_set), shape, lanes, until)
-    there, here = (LeafSet(tuple(part for part in leaf_set.partials if on_device(part) is on)) for on in (True, False))
-    ring = DeviceRing(device.arrays, there.combine, dtypes(there), shape, lanes, until)
-    if not here.partials:
-        return ring
-    columns = [
-        [
-            index
-            for part, fields in leaf_set.parts()
-            if part in parts.partials
-            for index in range(fields.start, fields.stop)
-        ]
-        for parts in (there, here)
-    ]
-    return SplitRing(((ring, columns[0]), (RingTree(here.combine, dtypes(here), shape, lanes, until), columns[1])))
+
+def _some_of(parts: Sequence[tuple[Partial, slice]]) -> tuple[LeafSet, list[int]]:
+    """Some partials of a leaf set, and the numbers of their columns."""
+    columns = [index for _, fields in parts for index in range(fields.start, fields.stop)]
+    return LeafSet(tuple(partial for partial, _ in parts)), columns
+
+
+def _dtypes(leaf_set: LeafSet) -> Sequence[np.dtype]:
+    return [np.dtype(field.dtype) for field in leaf_set.fields]

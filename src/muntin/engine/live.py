@@ -1,14 +1,15 @@
 """The trees of a shard that live from batch to batch, with the panes of all keys in rings: SPRINGALD's B-PAT.
 
-They belong to one pane table: that of the batch which they went through last. A batch takes them out of the worker's
-memory, adds what arrived, answers from them, and returns them with its commit. A worker that does not have them builds
-them from the table.
+They belong to one pane table: that of the batch which they went through last. A batch takes both out of the worker's
+memory, adds what arrived, answers from the trees, and returns them with its commit. A worker that does not have them
+builds them from the table. From then on the trees hold the panes, and the table reads them there (`LiveLeaves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -20,8 +21,8 @@ from muntin.devices.device import Device
 from muntin.devices.ring import DeviceRing
 from muntin.devices.split import SplitRing
 from muntin.engine.device_panes import live_tree
+from muntin.engine.live_leaves import LiveLeaves, joined
 from muntin.engine.operators.time import TimeOperator
-from muntin.panes.deferred import DeferredLeaves
 from muntin.panes.table import Layout, LeafSet, Leaves, PaneTable, Union
 from muntin.tree.ring import RingShape, RingTree
 
@@ -62,9 +63,10 @@ class LivePanes:
         longest = self._longest(operator)
         span = max(longest + max(longest // ROOM, 1), until - first)
         self._sets = [(leaf_set, operator.requested[False].parts[n]) for n, leaf_set in enumerate(operator.leaf_sets)]
-        self._trees = [
-            live_tree(device, parts.leaf_set, RingShape.of(longest, span), lanes, until) for _, parts in self._sets
-        ]
+        shape = RingShape.of(longest, span)
+        self._trees = [live_tree(device, leaf_set, parts, shape, lanes, until) for leaf_set, parts in self._sets]
+        self._version = 0
+        """Changes with the trees: leaves of an earlier version cannot be read any more."""
 
     @staticmethod
     def _longest(operator: TimeOperator) -> int:
@@ -93,11 +95,11 @@ class LivePanes:
         live = cls(operator, table, first, until, keys, device)
         live._assign(np.unique(np.concatenate([leaves.used_codes for leaves in sets])))
         for (leaf_set, parts), tree, leaves, pane in zip(live._sets, live._trees, sets, panes, strict=True):
-            lane, state = live._lane_of_code[leaves.key], parts.state(leaves.state)
-            if leaf_set.per_tuple and len(leaves):
+            lane, state = live._lane_of_code[leaves.key], leaves.state
+            if leaf_set.per_tuple:
                 starts = run_starts(leaves.key, pane)
                 lane, pane = lane[starts], pane[starts]
-                state = parts.leaf_set.reduce(state, Runs.of(starts, len(leaves)))
+                state = parts.leaf_set.reduce(parts.state(state), Runs.of(starts, len(leaves)))
             tree.build(pane, lane, state)
             live._leaves_of_lane += np.bincount(lane, minlength=len(live._leaves_of_lane))
         return live
@@ -128,24 +130,29 @@ class LivePanes:
             self._recode(codes, union.keys.num_rows)
         self.follow(union.dictionaries)
         first_set, leaves, new = self._operator.first_set, list[Leaves](), list[Leaves]()
-        ranks = {
-            name: new_ranks
-            for name, new_ranks in union.ranks[0].items()
-            if len(union.dictionaries[name]) != len(before.dictionaries[name])
-        }
         for index, leaf_set in enumerate(layout.leaf_sets):
-            is_own = 0 <= index - first_set < len(self._trees)
-            if is_own:
+            if 0 <= index - first_set < len(self._trees):
                 new.append(union.of_table(1, index, leaf_set))
-            if is_own and not leaf_set.per_tuple:
-                old = DeferredLeaves.of(leaf_set, before.leaves[index])
-                leaves.append(old.under(None if stay else codes, ranks).added(new[-1]))
-            else:
-                leaves.append(union.merged(index, leaf_set))
-        table = union.table(tuple(leaves))
-        if not self._add(new, leaves[first_set:]):
-            return table, None
-        return self._counted(table), self
+            leaves.append(new[-1] if self._holds(index) else union.merged(index, leaf_set))
+        if self._add(new, leaves[first_set:]):
+            return self.held(union.table(tuple(leaves))), self
+        for index, leaf_set in enumerate(layout.leaf_sets):
+            if self._holds(index):
+                leaves[index] = joined(leaf_set, self._read(index - first_set, self._version), leaves[index])
+        return union.table(tuple(leaves)), None
+
+    def _holds(self, index: int) -> bool:
+        """Whether the leaves of a set of the table are those of a tree. Where each is a tuple, the tree has panes."""
+        number = index - self._operator.first_set
+        return 0 <= number < len(self._trees) and not self._sets[number][0].per_tuple
+
+    def _read(self, number: int, version: int) -> Leaves:
+        """The leaves of a tree."""
+        if version != self._version:
+            raise AssertionError("the tree has changed since it had these leaves")
+        codes, tree, grid = self.codes, self._trees[number], self._operator.grid
+        place, pane, state = tree.leaves(self._lane_of_code[codes], self._first)
+        return Leaves(codes[place], pane * grid.length + grid.offset, state)
 
     def _add(self, arrived: Sequence[Leaves], table: Sequence[Leaves]) -> bool:
         """Add new leaves to the trees, unless there is no room for them."""
@@ -159,11 +166,12 @@ class LivePanes:
         self._assign(np.unique(np.concatenate([leaves.used_codes for leaves in arrived])))
         if not self._makes_room(until, sum(map(len, arrived))):
             return False
+        self._version += 1
         for (leaf_set, parts), tree, leaves, pane, all_leaves in zip(
             self._sets, self._trees, arrived, panes, table, strict=False
         ):
-            key, state = leaves.key, parts.state(leaves.state)
-            if leaf_set.per_tuple and len(leaves):
+            key, state = leaves.key, leaves.state
+            if leaf_set.per_tuple:
                 starts = run_starts(key, pane)
                 key, pane = key[starts], pane[starts]
                 state = self._of_tuples(parts.leaf_set, parts.state(all_leaves.state), all_leaves, key, pane)
@@ -206,18 +214,22 @@ class LivePanes:
                 self._code_of_lane[empty] = -1
                 for tree in self._trees:
                     tree.forget(empty)
-        return self._counted(table)
+            self._version += 1
+        leaves = list(table.leaves)
+        for index, of_tuples in enumerate(leaves):
+            if 0 <= index - self._operator.first_set < len(self._trees) and not self._holds(index):
+                is_open = of_tuples.time >= self._open
+                leaves[index] = of_tuples if is_open.all() else of_tuples.take(is_open)
+        return self.held(replace(table, leaves=tuple(leaves)))
 
-    def _counted(self, table: PaneTable) -> PaneTable:
-        """The table, which need not be read to know how many leaves it has."""
-        leaves, sets = list(table.leaves), zip(self._sets, self._trees, strict=True)
-        for index, ((leaf_set, _), tree) in enumerate(sets, self._operator.first_set):
-            if leaf_set.per_tuple:
-                of_open = leaves[index].time >= self._open
-                leaves[index] = leaves[index] if of_open.all() else leaves[index].take(of_open)
-            else:
-                count = tree.leaves_of_panes(self._first_of(tree), tree.until)
-                leaves[index] = DeferredLeaves.of(leaf_set, leaves[index]).since(self._open, (count, self.codes))
+    def held(self, table: PaneTable) -> PaneTable:
+        """The table over the leaves of the trees as they are now."""
+        leaves = list(table.leaves)
+        for number, tree in enumerate(self._trees):
+            index = number + self._operator.first_set
+            if self._holds(index):
+                read = partial(self._read, number, self._version)
+                leaves[index] = LiveLeaves(read, tree.leaves_of_panes(self._first_of(tree), tree.until), self.codes)
         return replace(table, leaves=tuple(leaves))
 
     def _first_of(self, tree: Tree) -> int:
@@ -248,6 +260,7 @@ class LivePanes:
 
     def _recode(self, codes: Int64Array, keys: int) -> None:
         """The table's keys have new codes."""
+        self._version += 1
         old = self.codes
         lanes = self._lane_of_code[old]
         self._lane_of_code = np.full(keys, -1, dtype=np.int64)
@@ -261,9 +274,10 @@ class LivePanes:
                 continue
             found = pc.index_in(values, dictionaries[name]).fill_null(0)
             ranks = found.to_numpy(zero_copy_only=False).astype(np.int64)
-            for (_, parts), tree in zip(self._sets, self._trees, strict=True):
-                for index, field in enumerate(parts.leaf_set.fields):
+            for (leaf_set, parts), tree in zip(self._sets, self._trees, strict=True):
+                for index, field in enumerate((parts.leaf_set if leaf_set.per_tuple else leaf_set).fields):
                     if field.dictionary == name:
+                        self._version += 1
                         tree.map_column(index, ranks, inverted=field.inverted)
         self._dictionaries = dictionaries
 

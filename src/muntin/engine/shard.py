@@ -158,6 +158,8 @@ class Shard:
         elif self.plan.lives:
             assert self.plan.over_time is not None
             batch.live = LivePanes.of(self.plan.over_time, batch.left, batch.arrived_leaves, self.plan.device)
+        if batch.live is not None:
+            batch.left = batch.live.held(batch.left)
 
     def _keep_chunks(self, batch: ShardBatch) -> None:
         """Write complete chunks, and drop those that no window needs."""

@@ -134,11 +134,13 @@ class HotCache:
     def take_live(self, query: str, shard: int, version: str) -> LivePanes | None:
         """The trees over the table, if they are of this version.
 
-        A batch changes them. So they are taken out: should it fail, the next one does not find trees of a batch that
-        never was.
+        A batch changes them. So they are taken out, and with them the table, whose leaves they hold: should it fail,
+        the next one does not find trees of a batch that never was.
         """
         live = self._verified(self._live, (query, shard), version)
         self._live.pop((query, shard), None)
+        if live is not None:
+            self._tables.pop((query, shard), None)
         return live
 
     def put_live(self, query: str, shard: int, version: str, live: LivePanes) -> None:

@@ -246,6 +246,11 @@ class RingTree:
         """How many leaves the panes `[first, end)` have."""
         return int(self.counts[np.arange(first, end) % self.shape.capacity].sum())
 
+    def leaves(self, lanes: Int64Array, first: int) -> tuple[Int64Array, Int64Array, State]:
+        """The leaves of some lanes from a pane on, lane by lane: places among `lanes`, panes, and states."""
+        columns = [column[: self.shape.capacity] for column in self._nodes]
+        return leaves_of(columns, lanes, np.arange(max(first, self.until - self.shape.capacity), self.until))
+
     def ranges(self, lane: Int64Array, begin: Int64Array, end: Int64Array, *, states: bool = True) -> State:
         """The combined panes `[begin[q], end[q])` of a lane, in order: whether there are any, and their state.
 
@@ -264,6 +269,13 @@ class RingTree:
             for result, column in zip(results, walked, strict=True):
                 result[first:last] = column[lane[first:last]]
         return tuple(results)
+
+
+def leaves_of(columns: Sequence[Array], lanes: Int64Array, panes: Int64Array) -> tuple[Int64Array, Int64Array, State]:
+    """As `RingTree.leaves`, of the lowest level of its nodes."""
+    leaf = panes % len(columns[0])
+    place, at = np.nonzero(columns[0][:, lanes].T[:, leaf])
+    return place, panes[at], tuple(column[leaf[at], lanes[place]] for column in columns[1:])
 
 
 def _nothing(left: State, right: State) -> State:
