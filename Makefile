@@ -5,6 +5,7 @@
 # make devices  install PyTorch, which takes gigabytes, and run the tests that need it
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 # make docs     the documentation as a site, in build/site: a link that leads nowhere is an error
+# make notebooks  run the notebooks, and compare what they show with what is stored (options: ARGS=--help)
 # make package  wheel and sdist in dist/, checked, and the wheel tried alone
 # make matrix   the wheel alone with every Python and Spark: up to an hour (options: ARGS=--help)
 # make compare  the speed of two revisions without Spark, about six minutes: make compare ARGS="OLD [NEW]"
@@ -13,7 +14,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest docs package matrix clean
+.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest docs notebooks package matrix clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -49,6 +50,9 @@ lint: setup
 
 docs: setup
 	@$(VENV)/bin/python scripts/build_docs.py
+
+notebooks: setup
+	@$(WITH_JAVA) $(VENV)/bin/python scripts/notebooks.py $(ARGS)
 
 package: setup
 	@$(WITH_JAVA) scripts/package $(VENV)

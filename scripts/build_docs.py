@@ -1,8 +1,9 @@
 """Build the documentation as a site in build/site, strictly: make docs.
 
 The pages of docs/ are readable where they are. The site also has README.md as its start page, CONTRIBUTING.md,
-CHANGELOG.md, the examples, and the reference from the docstrings of the public names. Links between them are changed to
-links between pages. A link that leads nowhere, or a page that loads something from another host, is an error.
+CHANGELOG.md, the examples, the notebooks, and the reference from the docstrings of the public names. Links between them
+are changed to links between pages. A link that leads nowhere, or a page that loads something from another host, is an
+error.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from scripts import notebook_pages  # noqa: E402
 from scripts.public_names import MODULES, USED, members  # noqa: E402
 
 STAGE = ROOT / "build" / "docs"
@@ -43,6 +45,8 @@ def place(path: Path, anchor: str) -> str:
         return PAGES[name] + anchor
     if path.parent == ROOT / "examples" and path.suffix == ".py":
         return f"examples.md#{path.stem}"
+    if path.parent == notebook_pages.FOLDER and path.exists():
+        return notebook_pages.place(path)
     if path.is_relative_to(ROOT / "docs") and path.exists():
         return path.relative_to(ROOT / "docs").as_posix() + anchor
     raise SystemExit(f"build_docs: a page links to {name}, which the site does not have")
@@ -111,6 +115,8 @@ def stage() -> None:
     for page in [*(ROOT / "docs").glob("*.md"), *map(ROOT.joinpath, PAGES)]:
         text = linked(page.read_text(encoding="utf-8"), page)
         (STAGE / PAGES.get(page.name, page.name)).write_text(text, encoding="utf-8")
+    for name, text in notebook_pages.pages().items():
+        (STAGE / name).write_text(text, encoding="utf-8")
     (STAGE / "examples.md").write_text(examples(), encoding="utf-8")
     (STAGE / "api.md").write_text(reference(), encoding="utf-8")
     (STAGE.parent / "mkdocs.yml").write_text(yaml.safe_dump(configuration(), sort_keys=False), encoding="utf-8")

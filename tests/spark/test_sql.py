@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -33,6 +34,9 @@ def test_statements_give_the_rows_of_sparks_own_windows(spark: SparkSession, her
     for statement in (ours, sparks):
         found = muntin.sql(spark, statement).to_df().select(*columns).collect()
         assert sorted(map(tuple, found)) == expected
+
+    with pytest.raises(muntin.MuntinError, match=r"line 4, column 15, at 'nope > 3 AND t\.k.*nope"):
+        muntin.sql(spark, ours.replace("v > 3", "nope > 3"))
 
     feed.stream().createOrReplaceTempView("streamed")
     frame = muntin.sql(spark, ours.replace("rides", "streamed"), watermark="5 minutes").to_df()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import muntin
+from muntin import aggregates as A
+from muntin import testing
 from muntin import windows as W
-from muntin.engine.inspected import PARTS, PaneRows, described, parts, totals
+from muntin.engine.inspected import PARTS, PaneRows, described, parts, stored_metrics, totals
 from muntin.errors import StateError
+from muntin.testing.engine import OnEngine
 from tests import naive
 from tests.builders import CUSTOM, Stream, make_plan, naive_pane_values, row, sliding, us
 
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 NAMES = ("count", "sum_n", "mean_x", "min_x", "max_w", "first_w", "median_x", "composed")
 SHOWN = [name for name in NAMES if name not in (*CUSTOM, "median_x")]
 
@@ -92,3 +100,33 @@ def test_another_query_or_damage_is_an_error() -> None:
         list(parts(0, header[:-1] + b"?"))
     with pytest.raises(StateError, match="not one of Muntin's"):
         described(b"cos\nsystem\n(S'true'\ntR.")
+
+
+@given(st.lists(st.lists(st.integers(0, 120), max_size=8), min_size=1, max_size=4), st.sampled_from([None, 0, 20]))
+def test_the_state_knows_the_metrics_that_its_shards_have_reported(batches: list[list[int]], after: int | None) -> None:
+    """All but those of workers' memory: after batches out of order, with late rows, and with old rows compressed."""
+
+    def query(rows: Any) -> muntin.Query:
+        windows = W.sliding("60 seconds", "10 seconds")
+        over = muntin.over(rows, windows, time="ts", watermark="15 seconds", by="k").agg(m=A.median("v"), n=A.count())
+        return over.compress(after=None if after is None else f"{after} seconds")
+
+    stream = testing.Stream(query, "ts timestamp, k string, v long")
+    reported = dict[str, int]()
+    for seconds in batches:
+        rows = [(NOON + timedelta(seconds=second), "ab"[second % 2], second) for second in seconds]
+        step = stream.batch([*rows, (None, "a", 1)])
+        reported = {**step.metrics}
+    run = stream._run
+    assert isinstance(run, OnEngine)
+    found = [stored_metrics(state.header) for state in run._states.values() if state.header is not None]
+    names = set().union(*found)
+    folded = {
+        name: (max if name == "compressed_after" else sum)(shard.get(name, 0) for shard in found) for name in names
+    }
+    same = [name for name in names if not name.startswith("total_") and name != "panes"]
+    assert len(same) > 8
+    assert {name: folded[name] for name in same} == {name: reported[name] for name in same}
+    for name in ("rows", "late_rows", "invalid_rows", "results"):
+        assert folded[f"total_{name}"] == sum(each.metrics[name] for each in stream.steps)
+    assert folded["panes"] >= reported["panes"]

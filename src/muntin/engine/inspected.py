@@ -74,6 +74,7 @@ def stored_metrics(stored: bytes) -> Mapping[str, int]:
     header = Header.decode(stored)
     compressed = [chunk for chunk in header.chunks if chunk.compressed]
     raw = [chunk for chunk in header.chunks if not chunk.compressed]
+    values = {chunk.location.value: chunk.location.size for chunk in header.chunks}
     segments = sum(segment.size for segment in header.segments)
     youngest = max((chunk.last for chunk in compressed), default=header.finalized)
     return {f"total_{name}": total for name, total in header.totals.items()} | {
@@ -85,7 +86,7 @@ def stored_metrics(stored: bytes) -> Mapping[str, int]:
         "compressed_tuples": sum(chunk.tuples for chunk in compressed),
         "compressed_bytes": sum(chunk.size for chunk in compressed),
         "uncompressed_bytes": sum(chunk.size for chunk in raw),
-        "state_bytes": segments + sum(chunk.size for chunk in header.chunks),
+        "state_bytes": segments + sum(values.values()),
         "compressed_after": max(0, header.finalized - youngest),
     }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from muntin import aggregates as A
 from muntin.aggregates.aggregate import Aggregate
@@ -11,24 +12,13 @@ from muntin.durations import Duration
 from muntin.errors import MuntinError
 from muntin.expressions import ColumnLike
 from muntin.query import Query, over
+from muntin.statements.clauses import check_clauses, check_expression, check_table, place_of
 from muntin.statements.positions import refuse
 from muntin.statements.windowing import ROWS, WINDOW, Windowing, find
 
+Built = TypeVar("Built")
+
 _BOUNDS = ("window_start", "window_end", "window_time")
-_CLAUSES = {
-    "with_": "WITH",
-    "joins": "JOIN",
-    "laterals": "LATERAL",
-    "having": "HAVING",
-    "windows": "WINDOW",
-    "qualify": "QUALIFY",
-    "distinct": "DISTINCT",
-    "order": "ORDER",
-    "sort": "SORT",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "pivots": "PIVOT",
-}
 
 
 class Tables(Protocol):
@@ -103,27 +93,62 @@ class _Translation:
         select, exp = self._select, self._exp
         if not isinstance(select, exp.Select):
             self._refuse_word(("UNION", "INTERSECT", "EXCEPT", "INSERT", "CREATE"), "the statement must be one SELECT.")
-        for name, word in _CLAUSES.items():
-            if select.args.get(name):
-                self._refuse_word(
-                    (word, f"{word} BY"), f"{word} has no counterpart in a query; do it with its results."
-                )
+        check_clauses(self._text, self._tokens, select)
         data = self._data(spark)
         keys = self._keys()
-        aggregates = self._aggregates(keys)
+        aggregates = self._aggregates(list(keys))
         where = select.args.get("where")
         if where is not None:
-            data = data.where(where.this.sql(dialect="spark"))
-        windowing = self._windowing
-        time = windowing.time[1:] if windowing.time[0] in self._names and len(windowing.time) > 1 else windowing.time
-        query = over(data, windowing.window, time=".".join(time), watermark=watermark, by=keys)
-        return query.agg(**aggregates)
+            check_expression(self._text, exp, where)
+            data = self._at(where.this, lambda: data.where(where.this.sql(dialect="spark")))
+        return self._built(data, watermark, keys, aggregates)
+
+    def _built(
+        self,
+        data: Any,
+        watermark: Duration | ColumnLike | None,
+        keys: Mapping[str, Any],
+        aggregates: Mapping[str, tuple[Any, Aggregate]],
+    ) -> Query:
+        """The query, from keys and aggregates by their names with their places in the statement."""
+        window, time = self._windowing.window, self._windowing.time
+        time = time[1:] if time[0] in self._names and len(time) > 1 else time
+
+        def start(*by: str) -> Query:
+            return over(data, window, time=".".join(time), watermark=watermark, by=by)
+
+        try:
+            query = start(*keys)
+            return query.agg(**{name: aggregate for name, (_, aggregate) in aggregates.items()})
+        except MuntinError as error:
+            # Built again part by part, the first one that fails is the one to name.
+            try:
+                query = start()
+            except MuntinError:
+                if str(error).startswith("watermark"):
+                    raise error from None
+                refuse(self._text, self._windowing.at, str(error), error)
+            for key, node in keys.items():
+                self._at(node, partial(start, key))
+            for name, (node, aggregate) in aggregates.items():
+                self._at(node, partial(start(*keys).agg, **{name: aggregate}))
+            raise
+
+    def _at(self, node: Any, build: Callable[[], Built]) -> Built:
+        """What is built from a part of the statement; an error says where the part is."""
+        try:
+            return build()
+        except MuntinError as error:
+            refuse(self._text, place_of(node), str(error), error)
+        except Exception as error:  # Spark has read the condition
+            refuse(self._text, place_of(node), f"Spark cannot read this: {str(error).splitlines()[0]}", error)
 
     def _data(self, spark: Tables) -> Any:
         source = self._select.args.get("from_") or self._select.args.get("from")
         table = source.this if source is not None else None
         if not isinstance(table, self._exp.Table):
             self._refuse_word(("FROM",), "FROM must name a table or a view; make a view of anything else.")
+        check_table(self._text, self._tokens, table)
         self._names = {table.alias_or_name, self._windowing.table[-1] if self._windowing.table else table.name}
         self._without_names()
         if self._windowing.table is not None:
@@ -139,8 +164,8 @@ class _Translation:
                 for part in ("table", "db", "catalog"):
                     column.set(part, None)
 
-    def _keys(self) -> list[str]:
-        """The columns of GROUP BY beside the window."""
+    def _keys(self) -> dict[str, Any]:
+        """The columns of GROUP BY beside the window, with their places in the statement."""
         group = self._select.args.get("group")
         grouped = [] if group is None else list(group.expressions)
         others = [
@@ -155,26 +180,28 @@ class _Translation:
                 refuse(self._text, self._windowing.at, "the window must be in GROUP BY.")
         elif not {"window_start", "window_end"} <= {name.lower() for name in names}:
             self._refuse_word(("GROUP BY", "FROM"), "group by window_start and window_end, which are the window.")
-        keys = [
-            self._column(node)
-            for node, name in zip(grouped, names, strict=True)
-            if name.lower() not in (*_BOUNDS, WINDOW)
-        ]
+        keys = {}
+        for node, name in zip(grouped, names, strict=True):
+            if name.lower() in (*_BOUNDS, WINDOW):
+                continue
+            if isinstance(node, exp.Literal):
+                self._refuse_word(("GROUP BY",), f"GROUP BY has {node.sql()}, which is no column; name the column.")
+            keys[self._column(node)] = node
         for key in self._windowing.keys:
             if key not in keys:
                 refuse(self._text, self._windowing.at, f"PARTITION BY has {key!r}; have it in GROUP BY, too.")
         return keys
 
-    def _aggregates(self, keys: list[str]) -> dict[str, Aggregate]:
-        exp, found = self._exp, dict[str, Aggregate]()
+    def _aggregates(self, keys: list[str]) -> dict[str, tuple[Any, Aggregate]]:
+        exp, found = self._exp, dict[str, tuple[Any, Aggregate]]()
         for node in self._select.expressions:
             inner = node.unalias()
             if isinstance(inner, exp.Star):
                 self._refuse_word(("*",), "name the columns.")
             if self._is_window(inner):
                 continue
-            if self._column(inner) in keys:
-                if isinstance(node, exp.Alias) and node.alias != self._column(inner):
+            if _written(inner) in keys:
+                if isinstance(node, exp.Alias) and node.alias != _written(inner):
                     self._refuse(node, "a key has its own name in the results; rename it there.")
                 continue
             aggregate = self._aggregate(inner)
@@ -182,7 +209,7 @@ class _Translation:
                 self._refuse(inner, "an aggregate needs a name: AS trips.")
             if node.alias in found:
                 self._refuse(node, f"there is an aggregate {node.alias!r} already.")
-            found[node.alias] = aggregate
+            found[node.alias] = inner, aggregate
         if not found:
             self._refuse_word(("SELECT",), "the statement has no aggregate, such as COUNT(*) AS trips.")
         return found
@@ -198,7 +225,10 @@ class _Translation:
     def _aggregate(self, node: Any) -> Aggregate:
         """The aggregate of an expression."""
         filtered = isinstance(node, self._exp.Filter)
-        where = node.expression.this.sql(dialect="spark") if filtered else None
+        where = None
+        if filtered:
+            check_expression(self._text, self._exp, node.expression)
+            where = node.expression.this.sql(dialect="spark")
         made = self._known(node.this if filtered else node, where)
         if made is None:
             self._refuse(
@@ -216,7 +246,8 @@ class _Translation:
             extreme = A.argmax if isinstance(node, exp.ArgMax) else A.argmin
             return extreme(self._column(node.this), self._column(node.expression), where=where)
         if isinstance(node, exp.Quantile) and isinstance(node.args["quantile"], exp.Literal):
-            return A.quantile(self._column(node.this), float(node.args["quantile"].this), where=where)
+            column, share = self._column(node.this), float(node.args["quantile"].this)
+            return self._at(node, lambda: A.quantile(column, share, where=where))
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         function = {"std": A.stddev_samp, "mean": A.mean}.get(name) or self._functions().get(type(node))
         arguments = node.expressions if name else [node.args.get("this")]
@@ -252,14 +283,17 @@ class _Translation:
 
     def _column(self, node: Any) -> str:
         """A column by its name, or an expression as a text."""
-        if isinstance(node, self._exp.Column) and not node.table:
-            return str(node.name)
-        return str(node.sql(dialect="spark"))
+        check_expression(self._text, self._exp, node)
+        return _written(node)
 
     def _refuse(self, node: Any, why: str) -> NoReturn:
-        starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
-        refuse(self._text, min(starts, default=0), why)
+        refuse(self._text, place_of(node), why)
 
     def _refuse_word(self, words: tuple[str, ...], why: str) -> NoReturn:
         starts = {token.text.upper(): int(token.start) for token in reversed(self._tokens)}
         refuse(self._text, next((starts[word] for word in words if word in starts), 0), why)
+
+
+def _written(node: Any) -> str:
+    """The name of a column, or the text of an expression."""
+    return str(node.name if node.key == "column" and not node.table else node.sql(dialect="spark"))
