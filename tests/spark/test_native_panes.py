@@ -63,6 +63,17 @@ EXACT: dict[str, A.Aggregate] = {
     "dec_mean": A.mean("dec"),
     "wild_low": A.min("wild"),
     "latest": A.max("t"),
+    "first_b": A.first("b"),
+    "last_i": A.last("i", where="flag"),
+    "first_small": A.first("small"),
+    "last_small": A.last("small"),
+    "last_d": A.last("d"),
+    "first_flag": A.first("flag"),
+    "when_low": A.argmin("i"),
+    "when_high": A.argmax("small"),
+    "arg": A.argmin("i", "b"),
+    "arg_small": A.argmax("small", "b", where="flag"),
+    "arg_null": A.argmax("b", "flag"),
 }
 ROUNDED: dict[str, A.Aggregate] = {
     "total": A.sum("x"),
@@ -164,6 +175,9 @@ def test_sums_overflow_only_in_answers(spark: SparkSession) -> None:
     [
         (A.first("x"), "no counterpart of 'a'"),
         (A.max("k"), "no counterpart of 'a'"),
+        (A.last("n"), "no counterpart of 'a'"),
+        (A.last("i"), None),
+        (A.argmax("flag", "small"), None),
         (A.sum("long_dec"), None),
         (A.median("x"), "some answers need the rows"),
         (A.custom(lambda x: x, lambda a, b: a + b, lambda s: s, columns=["x"], returns="double"), "custom aggregates"),

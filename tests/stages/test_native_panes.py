@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +20,7 @@ from muntin.engine.batch import Arrived
 from muntin.engine.emitted import Results
 from muntin.engine.map_stage import PackedPanes, PaneStage
 from muntin.engine.metrics import Metrics
+from muntin.engine.native_order import Digit
 from muntin.engine.native_panes import NativePanes
 from muntin.engine.native_partials import NativeAggregate
 from muntin.engine.plan import Plan
@@ -33,6 +35,9 @@ TYPES = {
     "n": pa.int64(),
     "i": pa.int16(),
     "d": pa.decimal128(18, 2),
+    "s": pa.decimal128(7, 2),
+    "b": pa.int8(),
+    "day": pa.date32(),
     "kept": pa.bool_(),
 }
 AGGREGATES: dict[str, tuple[A.Aggregate, str | None]] = {
@@ -50,12 +55,26 @@ AGGREGATES: dict[str, tuple[A.Aggregate, str | None]] = {
     "high_t": (A.max("t"), None),
     "mean": (A.mean("x"), None),
     "var": (A.var_pop("x"), None),
+    "first_i": (A.first("i"), None),
+    "last_i": (A.last("i"), "kept"),
+    "first_s": (A.first("s"), "kept"),
+    "last_s": (A.last("s"), None),
+    "first_day": (A.first("day"), None),
+    "last_day": (A.last("day"), None),
+    "last_flag": (A.last("kept"), None),
+    "when_low": (A.argmin("i"), None),
+    "when_high": (A.argmax("day"), "kept"),
+    "arg": (A.argmin("s", "b"), None),
+    "arg_high": (A.argmax("i", "b"), "kept"),
+    "arg_flag": (A.argmax("kept", "s"), None),
 }
 FLOATS = st.sampled_from([math.nan, -0.0, 0.0, 1.5, -2.25, 1e9, None])
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "t": st.one_of(st.none(), st.integers(-9_000_000, 9_000_000)),
+            "t": st.one_of(
+                st.none(), st.integers(-9_000_000, 9_000_000), st.sampled_from([-1, 0, 299_999, 300_000, 999_999])
+            ),
             "k": FLOATS,
             "x": FLOATS,
             "n": st.sampled_from([-(1 << 62), 1 << 61, -1, 0, 1, None]),
@@ -63,6 +82,9 @@ ROWS = st.lists(
             "d": st.sampled_from(
                 [Decimal("-9999999999999999.99"), Decimal("0.01"), Decimal("9999999999999999.99"), None]
             ),
+            "s": st.sampled_from([Decimal("-99999.99"), Decimal("99999.99"), Decimal("0.05"), None]),
+            "b": st.sampled_from([-128, 127, 0, None]),
+            "day": st.sampled_from([date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31), None]),
             "kept": st.sampled_from([True, False, None]),
         }
     ),
@@ -120,8 +142,31 @@ NAIVE: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def computed(aggregate: NativeAggregate, rows: Sequence[dict[str, Any]]) -> Any:
+def packed(digits: Sequence[Digit], row: dict[str, Any], start: int) -> int | None:
+    total = -(1 << (sum(digit.bits for digit in digits) - 1))
+    for index, digit in enumerate(digits):
+        value = row["t"] - start if digit.column is None else row[digit.column]
+        if digit.nullness:
+            number = int(value is None)
+        elif value is None and not digit.optional:
+            return None
+        elif value is None:
+            number = 0
+        else:
+            value = (value - date(1970, 1, 1)).days if isinstance(value, date) else value
+            number = int(value * 10**digit.scale) + digit.shift
+            number = digit.mask - number if digit.inverted else number
+        assert 0 <= number <= digit.mask
+        total += number << sum(later.bits for later in digits[index + 1 :])
+    return total
+
+
+def computed(aggregate: NativeAggregate, rows: Sequence[dict[str, Any]], start: int | None) -> Any:
     kept = [row for row in rows if aggregate.where is None or row[aggregate.where]]
+    if aggregate.function == "least":
+        if start is None:
+            return None
+        return min((least for row in kept if (least := packed(aggregate.digits, row, start)) is not None), default=None)
     found = [1 if aggregate.column is None else row[aggregate.column] for row in kept]
     return NAIVE[aggregate.function]([value for value in found if value is not None])
 
@@ -144,7 +189,7 @@ def grouped(plan: Plan, panes: NativePanes, rows: Sequence[dict[str, Any]]) -> p
     keys = pa.array([math.nan if key == "NaN" else key for key, _ in groups], pa.float64())
     columns = [keys, pa.array([start for _, start in groups], pa.int64())]
     columns += [
-        pa.array([computed(aggregate, of_group) for of_group in groups.values()], kind_of(aggregate))
+        pa.array([computed(aggregate, found, start) for (_, start), found in groups.items()], kind_of(aggregate))
         for aggregate in panes.aggregates
     ]
     return pa.Table.from_arrays(columns, names=[str(number) for number in range(len(columns))])
@@ -187,6 +232,9 @@ def test_panes_from_aggregates_are_those_of_the_pane_stage(rows: list[dict[str, 
     [
         (A.first("x"), {}, "no counterpart of 'a'"),
         (A.argmin("n", "x"), {}, "no counterpart of 'a'"),
+        (A.last("n"), {}, "no counterpart of 'a'"),
+        (A.last("d"), {}, "no counterpart of 'a'"),
+        (A.first("i"), {"windows": [W.tumbling("4000 days")]}, "no counterpart of 'a'"),
         (A.max_count("x"), {}, "no counterpart of 'a'"),
         (A.median("x"), {}, "some answers need the rows"),
         (A.count(), {"streaming": True}, "a stream"),

@@ -6,7 +6,7 @@ it groups by (key, pane), and only panes are sent to the window stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,7 @@ class NativePanes:
             return reason
         counterparts = []
         for partial in plan.layout.leaf_sets[0].partials:
-            found = counterpart(partial, plan.types)
+            found = counterpart(partial, plan.types, plan.grid.length)
             if found is None:
                 names = [output.name for output in plan.operators[0].outputs if partial in output.bound.partials]
                 return f"Spark's hash aggregation has no counterpart of {', '.join(map(repr, names))}"
@@ -79,29 +79,31 @@ class NativePanes:
         codes, first_rows = key_codes.encode(keys, len(starts))
         begin = len(plan.keys) + 1
         computed = {aggregate: _column(rows, begin + index) for index, aggregate in enumerate(self.aggregates)}
-        dictionaries, ranks = self._ranked(computed)
-        computed |= ranks
+        columns = [
+            found.values([computed[aggregate] for aggregate in found.aggregates], starts) for found in self.counterparts
+        ]
+        dictionaries = self._rank(columns)
         state: list[Array] = []
-        for found in self.counterparts:
-            state += found.state([computed[aggregate] for aggregate in found.aggregates])
+        for found, of_partial in zip(self.counterparts, columns, strict=True):
+            state += found.state(of_partial)
         leaves = Leaves(codes, starts, tuple(state)).take(_order(codes, starts, plan.grid.length))
         return PaneTable(key_batch(keys, plan.layout.keys, first_rows), (leaves,), dictionaries)
 
-    def _ranked(
-        self, computed: Mapping[NativeAggregate, pa.Array]
-    ) -> tuple[dict[str, pa.Array], dict[NativeAggregate, pa.Array]]:
-        """The dictionaries of ranked columns, and the ranks that aggregates have in them."""
+    def _rank(self, columns: Sequence[list[pa.Array]]) -> dict[str, pa.Array]:
+        """Replace the values of counterparts that are ranked by their ranks, and return the dictionaries."""
+        places: dict[str, list[tuple[int, int]]] = {}
+        for number, found in enumerate(self.counterparts):
+            for position, column in found.ranked.items():
+                places.setdefault(column, []).append((number, position))
         dictionaries: dict[str, pa.Array] = {}
-        ranks: dict[NativeAggregate, pa.Array] = {}
-        for column in {found.ranked for found in self.counterparts if found.ranked is not None}:
-            of_column = {part for found in self.counterparts if found.ranked == column for part in found.aggregates}
-            parts = [computed[aggregate] for aggregate in of_column]
-            stacked = pa.concat_arrays(parts)
+        for column, of_column in places.items():
+            stacked = pa.concat_arrays([columns[number][position] for number, position in of_column])
             rank, dictionaries[column] = values.ranked(stacked)
             ranked = pa.array(rank, mask=np.asarray(stacked.is_null()))
-            for index, aggregate in enumerate(of_column):
-                ranks[aggregate] = ranked.slice(index * len(parts[0]), len(parts[0]))
-        return dictionaries, ranks
+            length = len(stacked) // len(of_column)
+            for index, (number, position) in enumerate(of_column):
+                columns[number][position] = ranked.slice(index * length, length)
+        return dictionaries
 
 
 def _unsuitable(plan: Plan) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from muntin.aggregates.decimals import MOST_DIGITS, LongDecimalSum, ShortDecimalSum
 from muntin.arrays import Array, Float64Array, Int64Array, State
+from muntin.engine.native_order import Digit, digits_of, unpacked
 from muntin.partials import values
-from muntin.partials.least import Least
+from muntin.partials.least import Least, Place
 from muntin.partials.partial import Count, FloatSum, IntegerSum, Moments, Partial, carried
 
-Function: TypeAlias = Literal["count", "sum", "high sum", "low sum", "mean", "variance", "min", "max"]
+Function: TypeAlias = Literal["count", "sum", "high sum", "low sum", "mean", "variance", "min", "max", "least"]
 ADDED_DIGITS = 10
 """The sum of decimals has this many digits more than they have: enough for all rows of a pane."""
 _MASK = (1 << 32) - 1
@@ -27,12 +28,14 @@ class NativeAggregate:
 
     "high sum" and "low sum" are those of the upper and of the lower 32 bits of integers; the lower ones are positive.
     "mean" and "variance", that of the population, are of numbers in double precision. NaN is the largest number.
+    "least" is the least integer of some digits.
     """
 
     function: Function
     column: str | None = None
-    """None for a count of rows."""
+    """None for a count of rows, and for digits."""
     where: str | None = None
+    digits: tuple[Digit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,19 @@ class Counterpart:
     aggregates: tuple[NativeAggregate, ...]
     state: Callable[[Sequence[pa.Array]], State]
     """The partials of panes, from the values of the aggregates; from their ranks, if they are ranked."""
-    ranked: str | None = None
-    """The column in whose dictionary the partial has ranks."""
+    ranked: Mapping[int, str] = field(default_factory=dict)
+    """The values that are ranked, by their positions: the columns in whose dictionaries."""
+    unpacked: Callable[[Sequence[pa.Array], Int64Array], Sequence[pa.Array]] | None = None
+    """What makes the values, from those of the aggregates and the starts of panes; None if they are the same."""
+
+    def values(self, computed: Sequence[pa.Array], starts: Int64Array) -> list[pa.Array]:
+        return list(computed if self.unpacked is None else self.unpacked(computed, starts))
 
 
-def counterpart(partial: Partial, types: Mapping[str, pa.DataType]) -> Counterpart | None:
-    """The counterpart of a partial, if it has one; `types` are those of the columns."""
+def counterpart(partial: Partial, types: Mapping[str, pa.DataType], length: int) -> Counterpart | None:
+    """The counterpart of a partial over panes of a length, if it has one; `types` are those of the columns."""
+    if isinstance(partial, Least) and len(partial.places) > 1:
+        return _least_of_digits(partial, types, length)
     find = _COUNTERPARTS.get(type(partial))
     return None if find is None else find(partial, types)
 
@@ -108,18 +118,43 @@ def _moments(partial: Moments, types: Mapping[str, pa.DataType]) -> Counterpart:
 def _least(partial: Least, types: Mapping[str, pa.DataType]) -> Counterpart | None:
     place = partial.places[0]
     kind = None if place.column is None else types[place.column]
-    if len(partial.places) > 1 or kind is None or not (values.is_fixed(kind) or pa.types.is_decimal(kind)):
+    if kind is None or not (values.is_fixed(kind) or pa.types.is_decimal(kind)):
         return None  # Spark would sort all rows
+    aggregate = NativeAggregate("max" if place.inverted else "min", place.column, partial.where)
+    return Counterpart((aggregate,), partial_state(partial.places), _ranked(partial))
+
+
+def _least_of_digits(partial: Least, types: Mapping[str, pa.DataType], length: int) -> Counterpart | None:
+    digits = digits_of(partial, types, length)
+    if digits is None:
+        return None
+
+    def values_of(columns: Sequence[pa.Array], starts: Int64Array) -> Sequence[pa.Array]:
+        return unpacked(columns[0], digits, types, starts)
+
+    aggregate = NativeAggregate("least", None, partial.where, digits)
+    return Counterpart((aggregate,), partial_state(partial.places), _ranked(partial), values_of)
+
+
+def _ranked(partial: Least) -> Mapping[int, str]:
+    places = enumerate(partial.places)
+    return {index: place.column for index, place in places if place.ranked and place.column is not None}
+
+
+def partial_state(places: Sequence[Place]) -> Callable[[Sequence[pa.Array]], State]:
+    """From the values, or ranks, in the places of the least tuples to the partials. Without a tuple, they are null."""
 
     def state(columns: Sequence[pa.Array]) -> State:
-        (least,) = columns
-        absent = np.asarray(least.is_null())
-        keys = _integers(least) if place.ranked else values.fixed_order_keys(least)
-        keys = np.where(absent, 0, keys)
-        return (absent.astype(np.uint8), ~keys if place.inverted else keys)
+        absent = np.asarray(columns[0].is_null())
+        keys = []
+        for place, column in zip(places, columns, strict=True):
+            integers = place.ranked or place.nullness or place.column is None
+            key = _integers(column) if integers else values.fixed_order_keys(column)
+            key = np.where(np.asarray(column.is_null()), 0, key)
+            keys.append(~key if place.inverted else key)
+        return (absent.astype(np.uint8), *keys)
 
-    aggregate = NativeAggregate("max" if place.inverted else "min", place.column, partial.where)
-    return Counterpart((aggregate,), state, place.column if place.ranked else None)
+    return state
 
 
 _COUNTERPARTS: dict[type[Partial], Callable[..., Counterpart | None]] = {
