@@ -12,15 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregates.decomposable import SumAggregate
 from muntin.arrays import Array, Int64Array
 from muntin.engine.batch import Arrived
 from muntin.engine.features import Feature
-from muntin.engine.native_partials import Counterpart, NativeAggregate, counterpart
+from muntin.engine.native_partials import PRESENT, Counterpart, NativeAggregate, counterpart, presence
+from muntin.engine.operators.operator import Output
 from muntin.engine.plan import Plan
 from muntin.panes import keys as key_codes
 from muntin.panes.grid import last_ends
 from muntin.panes.table import Leaves, PaneTable, key_batch, key_columns, sort_order
 from muntin.partials import values
+from muntin.partials.least import Least
+from muntin.partials.partial import Count, Partial
 from muntin.windows import PaneWindow
 from muntin.windows.model import NEVER
 
@@ -33,7 +37,7 @@ class NativePanes:
     """How panes follow from what the host computes of each key and pane."""
 
     aggregates: tuple[NativeAggregate, ...]
-    """What it computes, each once. The first is the number of rows."""
+    """What it computes, each once."""
     counterparts: tuple[Counterpart, ...]
     """Those of all partials, in the order of their fields."""
 
@@ -44,11 +48,13 @@ class NativePanes:
         if reason is not None:
             return reason
         counterparts = []
-        for partial in plan.layout.leaf_sets[0].partials:
-            found = counterpart(partial, plan.types, plan.grid.length)
+        for partial, fields in plan.layout.leaf_sets[0].parts():
+            users = [output for output in plan.operators[0].outputs if (0, fields) in output.slots]
+            found = _counterpart(partial, users, plan)
             if found is None:
-                names = [output.name for output in plan.operators[0].outputs if partial in output.bound.partials]
-                return f"Spark's hash aggregation has no counterpart of {', '.join(map(repr, names))}"
+                names = ", ".join(repr(output.name) for output in users)
+                sorts = " and would sort all rows" if isinstance(partial, Least) else ""
+                return f"Spark's hash aggregation has no counterpart of {names}{sorts}"
             counterparts.append(found)
         distinct = dict.fromkeys(aggregate for found in counterparts for aggregate in found.aggregates)
         return cls(tuple(distinct), tuple(counterparts))
@@ -56,21 +62,16 @@ class NativePanes:
     def arrived(self, plan: Plan, rows: pa.Table) -> Arrived:
         """The panes of a shard. Each row has a key, the start of a pane in microseconds, and then the aggregates.
 
-        The start is null for rows without an event time.
+        The start is null for rows without an event time. They are not counted: a table has no progress to report.
         """
         rows = rows.combine_chunks()
-        begin = len(plan.keys)
-        pane, count = _column(rows, begin), np.asarray(_column(rows, begin + 1))
+        pane = _column(rows, len(plan.keys))
         starts, kept = np.asarray(pane.fill_null(0)), np.asarray(pane.is_valid())
-        counts = {"invalid_rows": int(count[~kept].sum()), "arrived_bytes": rows.nbytes}
         if all(isinstance(window, PaneWindow) and window.has_gaps for window in plan.windows):
-            inside = last_ends(starts, plan.windows) > NEVER
-            counts["outside_rows"] = int(count[kept & ~inside].sum())
-            kept &= inside
+            kept &= last_ends(starts, plan.windows) > NEVER
         if not kept.all():
-            rows, starts, count = rows.filter(pa.array(kept)).combine_chunks(), starts[kept], count[kept]
-        counts["rows"] = int(count.sum())
-        return Arrived([self._table(plan, rows, starts)] if len(starts) else [], counts)
+            rows, starts = rows.filter(pa.array(kept)).combine_chunks(), starts[kept]
+        return Arrived([self._table(plan, rows, starts)] if len(starts) else [], {"arrived_bytes": rows.nbytes})
 
     def _table(self, plan: Plan, rows: pa.Table, starts: Int64Array) -> PaneTable:
         fields = plan.layout.keys if plan.keys else pa.schema([])
@@ -85,7 +86,7 @@ class NativePanes:
         dictionaries = self._rank(columns)
         state: list[Array] = []
         for found, of_partial in zip(self.counterparts, columns, strict=True):
-            state += found.state(of_partial)
+            state += found.state(of_partial, len(starts))
         leaves = Leaves(codes, starts, tuple(state)).take(_order(codes, starts, plan.grid.length))
         return PaneTable(key_batch(keys, plan.layout.keys, first_rows), (leaves,), dictionaries)
 
@@ -104,6 +105,17 @@ class NativePanes:
             for index, (number, position) in enumerate(of_column):
                 columns[number][position] = ranked.slice(index * length, length)
         return dictionaries
+
+
+def _counterpart(partial: Partial, users: Sequence[Output], plan: Plan) -> Counterpart | None:
+    """The counterpart of a partial that some outputs use. What they do not need is neither computed nor sent."""
+    if not users:
+        return PRESENT
+    # A sum only needs to know whether there is a value, and Spark's sum is null if there is none.
+    if isinstance(partial, Count) and all(isinstance(output.bound.aggregate, SumAggregate) for output in users):
+        total = counterpart(users[0].bound.partials[0], plan.types, plan.grid.length)
+        return None if total is None else presence(total.aggregates[0])
+    return counterpart(partial, plan.types, plan.grid.length)
 
 
 def _unsuitable(plan: Plan) -> str | None:

@@ -43,8 +43,8 @@ class Counterpart:
     """The aggregates that a partial follows from."""
 
     aggregates: tuple[NativeAggregate, ...]
-    state: Callable[[Sequence[pa.Array]], State]
-    """The partials of panes, from the values of the aggregates; from their ranks, if they are ranked."""
+    state: Callable[[Sequence[pa.Array], int], State]
+    """The partials of so many panes, from the values of the aggregates; from their ranks, if they are ranked."""
     ranked: Mapping[int, str] = field(default_factory=dict)
     """The values that are ranked, by their positions: the columns in whose dictionaries."""
     unpacked: Callable[[Sequence[pa.Array], Int64Array], Sequence[pa.Array]] | None = None
@@ -52,6 +52,15 @@ class Counterpart:
 
     def values(self, computed: Sequence[pa.Array], starts: Int64Array) -> list[pa.Array]:
         return list(computed if self.unpacked is None else self.unpacked(computed, starts))
+
+
+PRESENT = Counterpart((), lambda columns, count: (np.ones(count, dtype=np.int64),))
+"""In place of the number of rows, where nobody reads it."""
+
+
+def presence(aggregate: NativeAggregate) -> Counterpart:
+    """1 where an aggregate has a value, and else 0: in place of a count, where only that is read."""
+    return Counterpart((aggregate,), lambda columns, count: (np.asarray(columns[0].is_valid()).astype(np.int64),))
 
 
 def counterpart(partial: Partial, types: Mapping[str, pa.DataType], length: int) -> Counterpart | None:
@@ -63,25 +72,25 @@ def counterpart(partial: Partial, types: Mapping[str, pa.DataType], length: int)
 
 
 def _count(partial: Count, types: Mapping[str, pa.DataType]) -> Counterpart:
-    def state(columns: Sequence[pa.Array]) -> State:
+    def state(columns: Sequence[pa.Array], count: int) -> State:
         return (_integers(columns[0]),)
 
     return Counterpart((NativeAggregate("count", partial.column, partial.where),), state)
 
 
 def _float_sum(partial: FloatSum, types: Mapping[str, pa.DataType]) -> Counterpart:
-    def state(columns: Sequence[pa.Array]) -> State:
+    def state(columns: Sequence[pa.Array], count: int) -> State:
         return (_floats(columns[0]),)
 
     return Counterpart((NativeAggregate("sum", partial.column, partial.where),), state)
 
 
 def _integer_sum(partial: IntegerSum, types: Mapping[str, pa.DataType]) -> Counterpart:
-    def of_total(columns: Sequence[pa.Array]) -> State:
+    def of_total(columns: Sequence[pa.Array], count: int) -> State:
         total = _integers(columns[0])
         return (total >> 32, total & _MASK)
 
-    def of_halves(columns: Sequence[pa.Array]) -> State:
+    def of_halves(columns: Sequence[pa.Array], count: int) -> State:
         return carried(_integers(columns[0]), _integers(columns[1]))
 
     if types[partial.column].bit_width <= 32:  # the sum of fewer than 2**31 rows fits 64 bits
@@ -91,7 +100,7 @@ def _integer_sum(partial: IntegerSum, types: Mapping[str, pa.DataType]) -> Count
 
 
 def _decimal_sum(partial: ShortDecimalSum | LongDecimalSum, types: Mapping[str, pa.DataType]) -> Counterpart | None:
-    def state(columns: Sequence[pa.Array]) -> State:
+    def state(columns: Sequence[pa.Array], count: int) -> State:
         (total,) = columns
         missing = np.asarray(total.is_null())
         low, high = (np.where(missing, 0, half) for half in values.units(total))
@@ -106,10 +115,10 @@ def _decimal_sum(partial: ShortDecimalSum | LongDecimalSum, types: Mapping[str, 
 
 
 def _moments(partial: Moments, types: Mapping[str, pa.DataType]) -> Counterpart:
-    def state(columns: Sequence[pa.Array]) -> State:
-        count = _integers(columns[0]).astype(np.float64)
+    def state(columns: Sequence[pa.Array], count: int) -> State:
+        size = _integers(columns[0]).astype(np.float64)
         with np.errstate(all="ignore"):
-            return (count, _floats(columns[1]), _floats(columns[2]) * count)
+            return (size, _floats(columns[1]), _floats(columns[2]) * size)
 
     functions: tuple[Function, ...] = ("count", "mean", "variance")
     return Counterpart(tuple(NativeAggregate(name, partial.column, partial.where) for name in functions), state)
@@ -141,10 +150,10 @@ def _ranked(partial: Least) -> Mapping[int, str]:
     return {index: place.column for index, place in places if place.ranked and place.column is not None}
 
 
-def partial_state(places: Sequence[Place]) -> Callable[[Sequence[pa.Array]], State]:
+def partial_state(places: Sequence[Place]) -> Callable[[Sequence[pa.Array], int], State]:
     """From the values, or ranks, in the places of the least tuples to the partials. Without a tuple, they are null."""
 
-    def state(columns: Sequence[pa.Array]) -> State:
+    def state(columns: Sequence[pa.Array], count: int) -> State:
         absent = np.asarray(columns[0].is_null())
         keys = []
         for place, column in zip(places, columns, strict=True):
