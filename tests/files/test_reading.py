@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from muntin.files.file_set import File, FileSet, Piece
 from muntin.files.listing import list_files
 from muntin.files.logical import logical
 from muntin.files.parquet import Parquet
-from muntin.files.reading import Wanted, file_schema, matched, read
+from muntin.files.reading import Skipped, Wanted, file_schema, first_schema, matched, read
+from muntin.files.shares import whole
 
 LOCAL = fs.LocalFileSystem()
 
@@ -157,6 +159,26 @@ class TestBadFiles:
         path.write_bytes(path.read_bytes()[:-6])
         with pytest.raises(MuntinError, match=r"0.parquet' cannot be read: .*write it anew"):
             rows(files(tmp_path, pa.schema([("n", pa.int64())])), "n")
+
+    def test_skipped(self, tmp_path: Path) -> None:
+        """One file has vanished, one has changed and one is damaged; the others are read."""
+        for number in range(5):
+            pq.write_table(pa.table({"n": [number]}), tmp_path / f"{number}.parquet")
+        of_all = replace(files(tmp_path, pa.schema([("n", pa.int64())])), bad_files="skip")
+        damaged = tmp_path / "0.parquet"
+        damaged.write_bytes(damaged.read_bytes()[:-6] + b"no end")
+        listed = list_files(LOCAL, [str(tmp_path)])
+        (tmp_path / "1.parquet").unlink()
+        (tmp_path / "2.parquet").write_bytes(b"")
+        skipped = Skipped()
+        batches = list(read(of_all, whole(listed), Wanted(["n"]), skipped))
+        assert pa.Table.from_batches(batches)["n"].to_pylist() == [3, 4]
+        assert skipped.count == 3
+        assert first_schema(of_all, listed).names == ["n"]
+        with pytest.raises(MuntinError, match=r"0.parquet' cannot be read"):
+            first_schema(replace(of_all, bad_files="error"), listed)
+        with pytest.raises(MuntinError, match=r"2.parquet' cannot be read"):
+            first_schema(of_all, listed[:3])
 
     def test_of_another_type(self, tmp_path: Path) -> None:
         written(tmp_path, n=["one"])

@@ -89,6 +89,18 @@ def file_schema(files: FileSet, file: File) -> pa.Schema:
         return files.format.open(source, files.schema.names).schema
 
 
+def first_schema(files: FileSet, listed: Sequence[File]) -> pa.Schema:
+    """The columns of the first file, or of the first that can be read if others are skipped."""
+    for file in listed:
+        try:
+            return file_schema(files, file)
+        except BadFileError as error:
+            if files.bad_files == "error" or file is listed[-1]:
+                raise
+            _LOGGER.warning("Skipped: %s", error)
+    raise ValueError("there are no files")
+
+
 def row_places(files: FileSet, file: File) -> RowPlaces:
     """Where the rows of a file are, and how many. A file that cannot be read is left to the tasks."""
     try:

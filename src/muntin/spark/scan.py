@@ -22,7 +22,7 @@ from muntin.files.formats import format_of
 from muntin.files.listing import base_of, list_files
 from muntin.files.logical import logical
 from muntin.files.paths import given_paths, resolved
-from muntin.files.reading import Wanted, file_schema, matched
+from muntin.files.reading import Wanted, first_schema, matched
 from muntin.query.scan import Scan, Stream
 from muntin.spark.columns import sensitive_to_case
 from muntin.spark.scan_source import check_streams, through
@@ -189,7 +189,7 @@ def _inferred(files: FileSet) -> pa.Schema:
     if not listed:
         shown = ", ".join(map(repr, files.given))
         raise MuntinError(f"There are no files at {shown} to take the columns from; give schema=, or check path.")
-    columns = [(field.name, logical(field.type)) for field in file_schema(files, listed[0])]
+    columns = [(field.name, logical(field.type)) for field in first_schema(files, listed)]
     readable = {name: kind for name, kind in columns if kind is not None}
     for name, kind in partitions.inferred(listed).items():
         own = matched(list(readable), [name], files.case_sensitive)
