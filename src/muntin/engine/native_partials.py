@@ -130,7 +130,7 @@ def _least(partial: Least, types: Mapping[str, pa.DataType]) -> Counterpart | No
     if kind is None or not (values.is_fixed(kind) or pa.types.is_decimal(kind)):
         return None  # Spark would sort all rows
     aggregate = NativeAggregate("max" if place.inverted else "min", place.column, partial.where)
-    return Counterpart((aggregate,), partial_state(partial.places), _ranked(partial))
+    return Counterpart((aggregate,), _state_of(partial.places), _ranked(partial))
 
 
 def _least_of_digits(partial: Least, types: Mapping[str, pa.DataType], length: int) -> Counterpart | None:
@@ -142,7 +142,7 @@ def _least_of_digits(partial: Least, types: Mapping[str, pa.DataType], length: i
         return unpacked(columns[0], digits, types, starts)
 
     aggregate = NativeAggregate("least", None, partial.where, digits)
-    return Counterpart((aggregate,), partial_state(partial.places), _ranked(partial), values_of)
+    return Counterpart((aggregate,), _state_of(partial.places), _ranked(partial), values_of)
 
 
 def _ranked(partial: Least) -> Mapping[int, str]:
@@ -150,7 +150,7 @@ def _ranked(partial: Least) -> Mapping[int, str]:
     return {index: place.column for index, place in places if place.ranked and place.column is not None}
 
 
-def partial_state(places: Sequence[Place]) -> Callable[[Sequence[pa.Array], int], State]:
+def _state_of(places: Sequence[Place]) -> Callable[[Sequence[pa.Array], int], State]:
     """From the values, or ranks, in the places of the least tuples to the partials. Without a tuple, they are null."""
 
     def state(columns: Sequence[pa.Array], count: int) -> State:
