@@ -81,3 +81,11 @@ def test_the_chart_is_drawn_without_what_never_came(tmp_path: Path) -> None:
     never = dict.fromkeys(values, float("inf"))
     draw({"Muntin": {10: values, 100: values}, "chained tiles": {10: values, 100: never}}, tmp_path / "x.png")
     assert (tmp_path / "x.png").stat().st_size > 10_000
+
+
+def test_a_full_run_takes_less_than_four_minutes_and_tells_percentiles_apart() -> None:
+    full = bench.FULL
+    arriving = full.rounds * 3 * len(full.rates) * full.seconds
+    assert arriving + full.rounds * 3 * full.patience < 240
+    windows = [float(number) for number in range(full.rounds * full.seconds)]
+    assert len(set(bench.percentiles(windows).values())) == 3

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -59,6 +60,18 @@ def test_small_files_are_read_together(tmp_path: Path) -> None:
     share = [Piece(file, 0, file.size) for file in list_files(LOCAL, [str(tmp_path)])]
     batches = list(read(files(tmp_path, pa.schema([("n", pa.int64())])), share, Wanted(["n"])))
     assert [batch.num_rows for batch in batches] == [5]
+
+
+def test_little_of_a_file_is_in_memory(tmp_path: Path) -> None:
+    count, group = 1 << 21, 1 << 16
+    table = pa.table({"n": np.random.default_rng(0).random(count)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=group, compression="none", use_dictionary=False)
+    file = list_files(LOCAL, [str(tmp_path)])[0]
+    before, most, found = pa.total_allocated_bytes(), 0, 0
+    for batch in read(files(tmp_path, table.schema), [Piece(file, 0, file.size)], Wanted(["n"])):
+        most, found = max(most, pa.total_allocated_bytes() - before), found + batch.num_rows
+    assert found == count
+    assert most < table.nbytes / 2 - (1 << 20)  # a few batches of 2 MB, of 16 MB
 
 
 def test_columns_that_files_lack_are_null(tmp_path: Path) -> None:

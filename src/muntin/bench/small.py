@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 import muntin
 from muntin import aggregates as A
 from muntin import windows as W
-from muntin.spark.session import partitions
+from muntin.spark.session import state_partitions
 from muntin.spark.shards import shard_ids
 
 KEYS = 1_000
@@ -59,7 +59,7 @@ def pass_through(frame: DataFrame) -> DataFrame:
 
 def no_op(frame: DataFrame) -> DataFrame:
     """The least that a stateful Python operator can do: a row from every task for every key, and one small value."""
-    keys = shard_ids(partitions(frame.sparkSession))
+    keys = shard_ids(state_partitions(frame.sparkSession))
 
     def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = sum(batch.num_rows for batch in batches)

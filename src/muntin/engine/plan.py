@@ -188,6 +188,8 @@ class Plan:
     marks: str | None = None
     """The column with watermarks that rows carry; None where the watermark follows the event time. The state does not
     depend on it."""
+    follows_checkpoint: bool = False
+    """Whether a stream has as many shards as its checkpoint, whatever `shards` says."""
 
     @classmethod
     def make(
@@ -291,6 +293,13 @@ class Plan:
         """The results of a job that one of the features handed out."""
         results = (feature.job_results(self, payload) for feature in self.features)
         yield from next(batches for batches in results if batches is not None)
+
+    @property
+    def only_merges_panes(self) -> bool:
+        """Whether shards do nothing but merge panes and answer windows from them: little work for each row."""
+        leaf_sets = () if self.over_time is None else self.over_time.leaf_sets
+        is_plain = len(self.operators) == 1 and self.function is None and not self.features
+        return is_plain and not self.keeps_tuples and len(leaf_sets) == 1 and leaf_sets[0].custom is None
 
     @cached_property
     def steps(self) -> tuple[Spread | Collect, ...]:

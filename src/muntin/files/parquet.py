@@ -53,9 +53,22 @@ class ParquetFile:
         if not groups:
             return
         names = list(wanted)
-        # Spark gives a task one core, so one thread reads.
-        for batch in self._file.iter_batches(ROWS, row_groups=groups, columns=names, use_threads=False):
-            yield batch.select(names)  # the name of a struct's field, with a dot, may also be that of a column
+        # Spark gives a task one core, so one thread reads. What Arrow reads ahead stays in memory until a call ends.
+        for some in self._few_rows(groups):
+            for batch in self._file.iter_batches(ROWS, row_groups=some, columns=names, use_threads=False):
+                yield batch.select(names)  # the name of a struct's field, with a dot, may also be that of a column
+
+    def _few_rows(self, groups: Sequence[int]) -> Iterator[list[int]]:
+        """Neighbouring row groups together, until they have the rows of a batch."""
+        some, rows = list[int](), 0
+        for index in groups:
+            some.append(index)
+            rows += self._file.metadata.row_group(index).num_rows
+            if rows >= ROWS:
+                yield some
+                some, rows = [], 0
+        if some:
+            yield some
 
     def _bounds(self, index: int) -> Bounds:
         """The bounds of columns in a row group, for types whose statistics all writers agree on."""

@@ -26,7 +26,7 @@ from muntin.spark.native_panes import grouped_panes
 from muntin.spark.pane_stage import PACKED, packed_panes, skipped_files
 from muntin.spark.roles import result_type
 from muntin.spark.scan_source import through
-from muntin.spark.shards import shard_ids
+from muntin.spark.shards import shard_ids, shards_for
 from muntin.spark.source import Beside
 from muntin.spark.steps import PAYLOAD, collected, computed, packed, spread
 from muntin.spark.table_stage import shard_of_panes, shard_of_table
@@ -89,6 +89,8 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     requested = [option.partitions(query.source.streaming, default) for option in query.options]
     partitions, shards = next((numbers for numbers in requested if numbers is not None), (default, default))
     plan = query.plan(shard_ids(partitions, shards))
+    if query.source.streaming:
+        plan = _with_shards_by_work(query, plan, all(numbers is None for numbers in requested))
     check_device(spark, plan.device)
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
@@ -111,6 +113,17 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
         packed_rows = _packed_panes(query, plan, identity, spread_over)
         results = packed_rows.applyInArrow(shard_of_table(plan, identity, finish), emitted)
     return _behind_shards(plan, identity, results, schema) if plan.steps else results
+
+
+def _with_shards_by_work(query: Query, plan: Plan, by_default: bool) -> Plan:
+    """The plan of a stream with as many shards as its work needs, if nobody has set a number."""
+    spark = query.source.frame.sparkSession
+    if not session.shards_by_work(spark):
+        return plan
+    shards = session.set_shards(spark, shards_for(plan, session.partitions(spark)))
+    if not by_default or not plan.only_merges_panes:
+        return plan
+    return replace(plan, shards=tuple(shard_ids(shards)), follows_checkpoint=True)
 
 
 def _rows(query: Query, plan: Plan) -> DataFrame:
@@ -159,7 +172,7 @@ def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> Da
     """The packed panes of an input. Those of files are made where the files are read, if Spark computes nothing."""
     scan = query.source.scan
     if scan is not None and not query.computed_by_spark:
-        stage, report = packed_panes(plan, identity, query.kept_at_source), partial(skipped_files, plan.shards[0])
+        stage, report = packed_panes(plan, identity, query.kept_at_source), partial(skipped_files, plan)
         return through(scan, Wanted(_names(query, plan, frame), query.filters.conditions), stage, PACKED, report)
     rows = frame if scan is None else scan.to_df()
     return map_in_arrow(_input(query, plan, rows), packed_panes(plan, identity), PACKED)

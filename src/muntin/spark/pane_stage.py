@@ -14,6 +14,7 @@ from muntin.engine.plan import Plan
 from muntin.engine.stages import pane_stage
 from muntin.spark.local_files import STREAM
 from muntin.spark.memory import begin_task
+from muntin.spark.shards import of_this_stream
 
 PACKED = T.StructType(
     [
@@ -60,19 +61,19 @@ def packed_panes(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        task = this_task(plan, query)
+        running, task = of_this_stream(plan), this_task(plan, query)
         if kept is not None:
             from muntin.features.shedding.drawn import drawn  # a feature: other queries do not import it
 
             batches = drawn(batches, kept, task)
-        yield from map(_row, pane_stage(plan, task).run(batches))
+        yield from map(_row, pane_stage(running, task).run(batches))
 
     return run
 
 
-def skipped_files(shard: int, count: int) -> pa.RecordBatch:
+def skipped_files(plan: Plan, count: int) -> pa.RecordBatch:
     """What a task reports of files that it could not read."""
-    return _row(PackedPanes(shard, 0, 0, 0, None, None, skipped_files=count))
+    return _row(PackedPanes(of_this_stream(plan).shards[0], 0, 0, 0, None, None, skipped_files=count))
 
 
 def this_task(plan: Plan, query: str) -> Task:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from muntin.checks import encodable, whole_number
 from muntin.errors import MuntinError
+from muntin.spark.shards import STATE_PARTITIONS
 from muntin.spark.worker_check import check_workers
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -32,6 +33,9 @@ _LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_BY_WORK = "spark.muntin.shardsByWork"
+"""The number of partitions that `configure` has set without being asked for one. While the session has it, the query
+decides how many shards it has; another number in its place was set by the user."""
 _SPARKS_DEFAULT_PARTITIONS = 200
 MOST_SHARDS = 100_000
 """Each shard is a task in every batch, so a larger number is a mistake."""
@@ -49,7 +53,8 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
         The session.
     shards
         The number of partitions of the state, fixed for the life of a checkpoint. By default the session's number of
-        shuffle partitions, or one per core if that is Spark's default of 200.
+        shuffle partitions. If that is Spark's default of 200, the query decides: one per core if shards have much to
+        do, as with sessions, quantiles or functions, and fewer if they only merge panes.
 
     Examples
     --------
@@ -64,10 +69,14 @@ def configure(spark: SparkSession, shards: int | None = None) -> SparkSession:
         shards = whole_number(shards, "shards", MOST_SHARDS)
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
-    if shards is None and partitions(spark) == _SPARKS_DEFAULT_PARTITIONS:
-        shards = _cores(spark)
     if shards is not None:
+        spark.conf.unset(_BY_WORK)
+        spark.conf.unset(STATE_PARTITIONS)
         spark.conf.set(PARTITIONS, str(shards))
+    elif partitions(spark) == _SPARKS_DEFAULT_PARTITIONS:
+        cores = str(_cores(spark))
+        spark.conf.set(_BY_WORK, cores)
+        spark.conf.set(PARTITIONS, cores)
     check_workers(spark, streaming=True)
     return spark
 
@@ -93,6 +102,11 @@ def session(name: str = "muntin") -> SparkSession:
 
 def local(name: str) -> SparkSession:
     """An existing session, or a new one on this machine, without the settings of streams."""
+    return local_builder(name).getOrCreate()
+
+
+def local_builder(name: str) -> SparkSession.Builder:
+    """Makes a session on this machine, or the Connect session that the environment names."""
     # Spark looks for python3 on the path; Muntin's workers need the interpreter that has Muntin.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -100,7 +114,7 @@ def local(name: str) -> SparkSession:
         builder = builder.master("local[*]")
         for setting, value in _LOCAL_SETTINGS.items():
             builder = builder.config(setting, value)
-    return builder.getOrCreate()
+    return builder
 
 
 def check_configured(spark: SparkSession) -> None:
@@ -112,6 +126,31 @@ def check_configured(spark: SparkSession) -> None:
         f"The session is not configured for streams: {problem}, and Muntin's state needs the RocksDB state store. Call "
         "muntin.configure(spark) before to_df(), or make the session with muntin.session()."
     )
+
+
+def shards_by_work(spark: SparkSession) -> bool:
+    """Whether queries decide how many shards they have, as nobody has set a number."""
+    ours = spark.conf.get(_BY_WORK, "")
+    if ours and ours != str(partitions(spark)):
+        spark.conf.unset(STATE_PARTITIONS)  # set by hand since then: that counts for the state, too
+        return False
+    return bool(ours)
+
+
+def set_shards(spark: SparkSession, shards: int) -> int:
+    """Give streams that start in this session at least this many shards, and return how many they get.
+
+    Spark takes the number of the session when a stream starts. So it never falls while queries are built: a query that
+    needs many gets them, whatever is built behind it.
+    """
+    shards = max(shards, int(spark.conf.get(STATE_PARTITIONS, "1") or 1))
+    spark.conf.set(STATE_PARTITIONS, str(shards))
+    return shards
+
+
+def state_partitions(spark: SparkSession) -> int:
+    """The partitions of the state of a stream that starts now."""
+    return int(spark.conf.get(STATE_PARTITIONS, str(partitions(spark))) or 1)
 
 
 def partitions(spark: SparkSession) -> int:

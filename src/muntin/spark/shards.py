@@ -1,8 +1,40 @@
-"""Shard ids that Spark hashes to different partitions."""
+"""Shards: how many a stream has by default, and their ids, which Spark hashes to different partitions."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pyspark import TaskContext
+
+from muntin.engine.plan import Plan
+
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+"""Spark's name for the partitions of a stream's state. It keeps their number in the checkpoint, and goes by
+`spark.sql.shuffle.partitions` where it is not set. Every task of a stream gets it as a local property."""
+CORES_PER_SHARD, FEW = 4, 2
+"""Where shards only merge panes, there is one for this many cores, and there are this many if that would be fewer."""
+
 _MASK = 0xFFFFFFFF
+
+
+def shards_for(plan: Plan, cores: int) -> int:
+    """The number of shards by the work that is known before the first batch: that of the query.
+
+    Rows become panes before the shuffle. Where shards only merge panes, one of them does in a batch with 100,000 keys
+    what a further shard costs in every batch, as a task with a worker and a state of its own.
+    """
+    if not plan.only_merges_panes:
+        return cores
+    return min(cores, max(FEW, cores // CORES_PER_SHARD)) if plan.keys else 1
+
+
+def of_this_stream(plan: Plan) -> Plan:
+    """The plan in a task of a stream: with the number of shards that the checkpoint has, if the plan follows it."""
+    context = TaskContext.get() if plan.follows_checkpoint else None
+    number = None if context is None else context.getLocalProperty(STATE_PARTITIONS)
+    if number is None or int(number) == len(plan.shards):
+        return plan
+    return replace(plan, shards=tuple(shard_ids(int(number))))
 
 
 def shard_ids(partitions: int, count: int | None = None) -> list[int]:

@@ -23,7 +23,7 @@ from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
 from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
-from muntin.spark.shards import shard_ids
+from muntin.spark.shards import of_this_stream, shard_ids
 
 STAGED = T.StructType(
     [
@@ -58,6 +58,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         begin_task()
+        self._plan = of_this_stream(self._plan)
         note_this_stream(self._plan, self._query)
         self._handle = handle
         self._state = _SparkState(handle)
