@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,12 +66,12 @@ def test_where_shards_do_more_there_is_one_per_core(table: DataFrame, name: str)
 
 
 @pytest.fixture
-def own(spark: SparkSession) -> Iterator[SparkSession]:
+def own(spark: SparkSession) -> SparkSession:
     """A session that behaves as on sixteen cores."""
     own = muntin.configure(spark.newSession())
     for name in (session.PARTITIONS, session._BY_WORK):
         own.conf.set(name, "16")
-    yield own
+    return own
 
 
 def test_the_number_of_a_session_never_falls(own: SparkSession, here: Path) -> None:
