@@ -299,7 +299,8 @@ class Plan:
         """Whether shards do nothing but merge panes and answer windows from them: little work for each row."""
         leaf_sets = () if self.over_time is None else self.over_time.leaf_sets
         is_plain = len(self.operators) == 1 and self.function is None and not self.features
-        return is_plain and not self.keeps_tuples and len(leaf_sets) == 1 and leaf_sets[0].custom is None
+        is_plain = is_plain and not self.keeps_tuples and self.zone_column is None
+        return is_plain and len(leaf_sets) == 1 and leaf_sets[0].custom is None
 
     @cached_property
     def steps(self) -> tuple[Spread | Collect, ...]:
