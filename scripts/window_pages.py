@@ -6,8 +6,10 @@ The results are computed from the code that the page shows.
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
@@ -41,18 +43,41 @@ def block(name: str) -> str:
             "The rows of the picture:",
             table(*given[: 2 if name == "delta" else 1]),
             f"```python\n{code}\n```",
-            results(code),
+            results(code, TUPLES, in_minutes),
         ]
     )
 
 
-def results(code: str) -> str:
+CALENDAR = """muntin.over(rows, W.calendar("1 day", zone="Europe/Berlin"), time="at").agg(
+    count=A.count(), first=A.first("at"), last=A.last("at")
+)"""
+HOURS = [datetime(2024, 3, 28, 23, tzinfo=timezone.utc) + timedelta(hours=hour) for hour in range(5 * 24 - 1)]
+"""Those of the picture: five days in Berlin, one of 23 hours."""
+
+
+def calendar_block() -> str:
+    given = [at_hour(HOURS[0]), at_hour(HOURS[1]), "…", at_hour(HOURS[-1])]
+    return "\n\n".join(
+        [
+            f"A row at every full hour of the picture, {len(HOURS)} in all, with times in UTC:",
+            table(["at", *given]),
+            f"```python\n{CALENDAR}\n```",
+            results(CALENDAR, [(hour, 0, 0) for hour in HOURS], at_hour),
+        ]
+    )
+
+
+def at_hour(value: object) -> str:
+    return f"{value.day} {value:%b %H:%M}" if isinstance(value, datetime) else str(value)
+
+
+def results(code: str, tuples: Sequence[Any], written: Callable[[object], str]) -> str:
     # A table has no watermark; a stream that waits for all rows answers the same.
     code = code.replace('time="at"', 'time="at", watermark="1 hour"')
     names = {"muntin": muntin, "A": A, "W": W}
     stream = Stream(lambda rows: eval(code, {**names, "rows": rows}), "at timestamp, km long, bit long")
-    stream.batch(TUPLES)
-    stream.watermark(EPOCH + timedelta(days=1))
+    stream.batch(tuples)
+    stream.watermark(datetime(2030, 1, 1, tzinfo=timezone.utc))
     shown = [name for name in stream.results[0] if name != "window_time"]
     heads = [part for name in shown for part in (["start", "end"] if name == "window" else [name])]
     lines = [heads]
@@ -62,7 +87,7 @@ def results(code: str) -> str:
     return table(*lines)
 
 
-def written(value: object) -> str:
+def in_minutes(value: object) -> str:
     if isinstance(value, datetime):
         value = (value - EPOCH) // timedelta(minutes=1)
     return str(value).lower().replace("-", "−")
@@ -70,11 +95,12 @@ def written(value: object) -> str:
 
 def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
-    for name in PICTURES:
+    for name in (*PICTURES, "calendar"):
         begin, end = f"<!-- rows of {name} -->", f"<!-- /rows of {name} -->"
         before, *behind = text.split(begin)
         assert len(behind) == 1, f"{PAGE.name} has no place for {name}"
-        text = f"{before}{begin}\n\n{block(name)}\n\n{end}{behind[0].split(end)[1]}"
+        made = calendar_block() if name == "calendar" else block(name)
+        text = f"{before}{begin}\n\n{made}\n\n{end}{behind[0].split(end)[1]}"
     return text
 
 
