@@ -21,6 +21,7 @@ from muntin.version import __version__
 if TYPE_CHECKING:
     from muntin.spark.checkpoint import state
     from muntin.spark.dashboard import dashboard
+    from muntin.spark.drain import drain
     from muntin.spark.drift import drift
     from muntin.spark.metrics import Progress, progress
     from muntin.spark.plot import plot
@@ -40,6 +41,7 @@ __all__ = [
     "aggregates",
     "configure",
     "dashboard",
+    "drain",
     "drift",
     "join",
     "over",
@@ -57,6 +59,7 @@ __all__ = [
 _FROM_SPARK = {
     "configure": "session",
     "dashboard": "dashboard",
+    "drain": "drain",
     "drift": "drift",
     "plot": "plot",
     "scan": "scan",

@@ -42,6 +42,8 @@ class Arrived:
     """The latest time that any task has sent: see `PackedPanes`."""
     late: Sequence[pa.RecordBatch] = ()
     """Rows that are too late for all of their windows, or too far ahead, as results."""
+    inputs: Mapping[int, int] = field(default_factory=dict)
+    """The latest event time of each input whose tasks sent something, by its number."""
 
     @classmethod
     def of(
@@ -50,9 +52,11 @@ class Arrived:
         """Unpack what was sent, without what is too late for all of its windows."""
         counts = dict.fromkeys((*_COUNTS, "late_rows", "arrived_bytes"), 0)
         tables, late, latest = list[PaneTable](), list[pa.RecordBatch](), NO_TIME
+        inputs: dict[int, int] = {}
         # Sorted by time, tuples are mostly in order; also by content, so that a replay merges in the same order.
         for share in sorted(sent, key=lambda share: (share.latest, share.panes or b"")):
             latest = max(latest, share.latest)
+            inputs[share.input] = max(inputs.get(share.input, NO_TIME), share.latest)
             for name in _COUNTS:
                 counts[name] += getattr(share, name)
             for name, notes in share.read_notes().items():
@@ -67,7 +71,7 @@ class Arrived:
                 late += rows_as_results(plan.schema, _too_late(share.late_candidates, plan, closed), closed)
             if share.ahead is not None:
                 late += rows_as_results(plan.schema, packed.unpack_rows(share.ahead))
-        return cls(tables, counts, latest, late)
+        return cls(tables, counts, latest, late, inputs)
 
     def merged(self, plan: Plan) -> PaneTable | None:
         """The panes as one table."""

@@ -27,11 +27,12 @@ from muntin.partials.strata import Strata
 
 if TYPE_CHECKING:
     from muntin.engine.answers import AnswerLink
-    from muntin.engine.batch import Selected, ShardBatch
+    from muntin.engine.batch import Arrived, Selected, ShardBatch
     from muntin.engine.chunks.store import ChunkPolicy
     from muntin.engine.contents import ShardTuples
     from muntin.engine.emitted import Emitted
     from muntin.engine.plan import Draft, Plan
+    from muntin.engine.store import Header
     from muntin.panes.pairs import Panes
 
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -134,6 +135,13 @@ class ShardFeature:
     def late(self, late: BoolArray, times: Int64Array, closed: Watermarks, of_tuples: bool) -> BoolArray:
         """The late panes or tuples that this shard counts."""
         return late
+
+    def watermark(self, watermark: int, arrived: Arrived, header: Header) -> int:
+        """The watermark of the batch, if this feature moves it on: it is that of the stream, in microseconds.
+
+        Then its part of the header has the stream's own one under the name `STREAM_WATERMARK` of `engine/store.py`.
+        """
+        return watermark
 
     def begin(self, batch: ShardBatch) -> None:
         """Everything has arrived, and nothing is ingested yet."""

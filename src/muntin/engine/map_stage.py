@@ -46,6 +46,8 @@ FLUSH_LEAVES = 1 << 18
 """A task sends its leaves when it has more than this many: this bounds its memory."""
 NO_TIME = -62_135_596_800_000_000
 """The earliest time of Spark, for a task without tuples: it does not move the watermark."""
+TICK, DRAIN = -1, -2
+"""In place of the number of an input: the clock has gone on; and this is a bounded run, which may be at its end."""
 ROWS_TOGETHER, BYTES_TOGETHER = 1 << 18, 1 << 26
 """Small batches are gathered up to this many tuples or bytes: each pass over them then costs less than it starts."""
 
@@ -73,6 +75,8 @@ class PackedPanes:
     """How many files of a scan could not be read."""
     zone: str | None = None
     """The time zone of the keys, where windows are in the zone of each key; None for what belongs to no zone."""
+    input: int = 0
+    """The number of the input that the task reads; or `TICK` or `DRAIN`, of no task that reads rows."""
 
     @property
     def latest_time(self) -> int:

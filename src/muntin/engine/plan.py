@@ -84,6 +84,8 @@ class Draft:
     """What kernels run on; None for the processor, with NumPy."""
     marks: str | None = None
     """The column with watermarks that rows carry; None where the watermark follows the event time."""
+    delays: tuple[int | None, ...] = (None,)
+    """The delay of each input of a stream, in microseconds; None for an input with a watermark of its own."""
 
     def planned(self) -> Draft:
         """The draft after all options have planned, in their order."""
@@ -221,6 +223,7 @@ class Plan:
             function,
             tuple(options),
             marks=marks,
+            delays=(delay,),
         )
         return draft.planned().plan()
 

@@ -62,6 +62,8 @@ class Shard:
         closed = self.store.header.watermarks
         arrived = sent if isinstance(sent, Arrived) else Arrived.of(sent, self.plan, closed, self.features)
         yield from map(Results, arrived.late)
+        for feature in self.features.values():
+            watermark = feature.watermark(watermark, arrived, self.store.header)
         batch = self._restored(arrived, closed, watermark)
         del sent, arrived  # their memory is free for the answers
         self._ingest(batch)

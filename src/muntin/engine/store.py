@@ -36,6 +36,10 @@ USELESS_LEAVES = 1 << 12
 """The log is not rewritten to drop fewer leaves than this."""
 
 
+STREAM_WATERMARK = "stream_watermark"
+"""The name of the part of the header with the stream's own watermark, where a feature moves that of the shard on."""
+
+
 @dataclass(frozen=True)
 class Segment:
     name: str
@@ -72,6 +76,10 @@ class Header:
     @property
     def watermarks(self) -> Watermarks:
         return Watermarks(self.watermark, self.finalized, self.waits)
+
+    def stream_watermark(self, correctable: int) -> int:
+        """The watermark that the stream had in the last batch, in microseconds."""
+        return int(self.parts.get(STREAM_WATERMARK, self.watermark + correctable))
 
     def encode(self) -> bytes:
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "parts"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 JOIN, UPDATES, WORKERS, ORDERED, RANKING, DRIFT, SHEDDING, SAMPLING, COMPRESSION = 5, 8, 10, 11, 20, 30, 40, 50, 60
 WIDE = 3
+IDLE = 2
 
 INNERMOST = 70
 """What concerns the engine alone plans last, when it knows all of the query."""

@@ -160,6 +160,16 @@ class Join:
             )
         return replace(self, query=query)
 
+    def drain(self) -> Join:
+        """Close all windows when a bounded run finds no new rows, as `Query.drain()` does.
+
+        Examples
+        --------
+        >>> pairs(streamed, streamed).rows().drain()
+        join(...).drain()
+        """
+        return replace(self, query=self.query.drain())
+
     def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not available for joins: the pairs of two samples are not a sample of the pairs.
 
@@ -402,6 +412,9 @@ class JoinRows:
 
     def late(self, policy: LatePolicy) -> JoinRows:
         return replace(self, _join=self._join.late(policy))
+
+    def drain(self) -> JoinRows:
+        return replace(self, _join=self._join.drain())
 
     def approximate(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not available for joins, as with `Join.approximate()`."""

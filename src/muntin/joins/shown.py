@@ -19,7 +19,8 @@ def _join(join: Join) -> str:
     delays = [query_shown.delay(side.delay, column) for side, column in zip(join.sides, columns, strict=True)]
     both = delays[0] if delays[0] == delays[1] else {"watermark": [delay.get("watermark") for delay in delays]}
     time = times[0] if times[0] == times[1] else times
-    head = query_shown.start("join", data, join.query, on=join.query.by, time=time, **both)
+    named = {**both, **query_shown.idle(join.query)}
+    head = query_shown.start("join", data, join.query, on=join.query.by, time=time, **named)
     return head + query_shown.aggregates({name: repr(joined.aggregate) for name, joined in join.aggregates.items()})
 
 

@@ -16,7 +16,7 @@ from muntin.panes.keys import check_key_type
 from muntin.query import RESERVED, Query
 from muntin.query.backend import Resolved, Source
 from muntin.query.inputs import column_names
-from muntin.query.start import ahead_limit, check_window, query_name
+from muntin.query.start import ahead_limit, check_window, query_name, with_idle
 from muntin.query.time_column import check_time
 from muntin.query.watermarks import Watermark, resolved_watermark
 from muntin.type_names import spark_name
@@ -36,6 +36,7 @@ def join(
     time: ColumnLike | tuple[ColumnLike, ColumnLike] | None = None,
     watermark: Duration | ColumnLike | tuple[Duration | ColumnLike | None, Duration | ColumnLike | None] | None = None,
     max_ahead: Duration | None = None,
+    idle: Duration | None = None,
     name: str | None = None,
 ) -> Join:
     """Start a windowed inner join of two streams or two tables: the pairs with equal keys in the same window.
@@ -58,6 +59,9 @@ def join(
     max_ahead
         How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
         watermark.
+    idle
+        How long a side has nothing to give before its event time goes on with the clock, such as "30 seconds". Then it
+        does not hold the windows of the other side open.
     name
         What the join is called in metrics, for streams that consist of several queries: see `muntin.progress`.
 
@@ -105,7 +109,7 @@ def join(
         name=query_name(name),
         watermark_column=MARKS if MARKS in source.types else None,
     )
-    return Join(first, second, query)
+    return Join(first, second, with_idle(query, idle))
 
 
 def _pair(given: Any, argument: str) -> tuple[Any, Any]:

@@ -72,7 +72,7 @@ def _files(query: Query, scan: Scan) -> str:
     return f"{where}. Rows go through Spark's JVM, which computes {', '.join(computed)}."
 
 
-_PLACES = {"approximate": 1, "shed": 2, "top": 3, "updates": 4, "device": 5}
+_PLACES = {"approximate": 1, "shed": 2, "top": 3, "updates": 4, "idle": 5, "device": 6}
 """The order in which options are explained."""
 
 

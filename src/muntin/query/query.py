@@ -526,6 +526,24 @@ class Query:
             return self.use(updates)
         return replace(self, options=tuple(option for option in self.options if option.name != updates.name))
 
+    def drain(self) -> Query:
+        """Close all windows when a bounded run (`trigger(availableNow=True)`) of the stream finds no new rows.
+
+        A run with new rows leaves windows open, as every run does without this call. `muntin.drain` runs a stream until
+        all its rows are read and all windows have closed. Rows that later runs bring for closed windows are late.
+
+        Examples
+        --------
+        >>> stream = Stream(lambda rides: fares(rides).drain(), SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> len(stream.drain().results)
+        2
+        """
+        from muntin.features.idle.policy import Idle
+
+        option = self.option(Idle.name)
+        return self.use((option if isinstance(option, Idle) else Idle()).draining())
+
     def to_df(self) -> DataFrame:
         """Return the results as a DataFrame: of a stream, windows as they close; of a table, all windows.
 
@@ -648,7 +666,14 @@ class Query:
             function=self.function,
             options=self.options,
             tells_rows_apart=self._tells_rows_apart,
+            delays=self.delays,
         )
+
+    @property
+    def delays(self) -> tuple[int | None, ...]:
+        """The delay of each input, in microseconds; None for those with a watermark of their own."""
+        beside = (None if source.own_watermark else source.delay for source in self.source.beside)
+        return None if self.has_own_watermark else self.watermark, *beside
 
     @property
     def _tells_rows_apart(self) -> bool:

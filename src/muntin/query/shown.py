@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def query_shown(query: Query) -> str:
     keys = {"by": [shown(key) for key in query.by]} if query.by else {}
-    head = start("over", [data(query.source)], query, time=shown(query.time), **watermark(query), **keys)
+    named = {**watermark(query), **keys, **idle(query)}
+    head = start("over", [data(query.source)], query, time=shown(query.time), **named)
     return head + aggregates({name: bound.written for name, bound in query.aggregates.items()}) + policies(query)
 
 
@@ -44,6 +45,11 @@ def delay(delay: int | None, column: str | None = None) -> dict[str, object]:
     return {} if delay is None else {"watermark": describe(delay)}
 
 
+def idle(query: Query) -> dict[str, object]:
+    after = getattr(query.option("idle"), "after", None)
+    return {} if after is None else {"idle": describe(after)}
+
+
 def aggregates(named: Mapping[str, str]) -> str:
     return f".agg({', '.join(f'{name}={aggregate}' for name, aggregate in named.items())})" if named else ""
 
@@ -59,7 +65,7 @@ def policies(query: Query) -> str:
     return "".join(parts)
 
 
-_CALLS = ("compress", "approximate", "shed", "top", "parallel", "updates", "wide", "device")
+_CALLS = ("compress", "approximate", "shed", "top", "parallel", "updates", "wide", "idle", "device")
 
 
 def _call_order(option: Option) -> int:

@@ -35,6 +35,7 @@ def over(
     watermark: Duration | ColumnLike | None = None,
     by: ColumnLike | Sequence[ColumnLike] = (),
     max_ahead: Duration | None = None,
+    idle: Duration | None = None,
     name: str | None = None,
 ) -> Query:
     """Start a windowed aggregation over a stream or a table.
@@ -58,6 +59,9 @@ def over(
     max_ahead
         How far ahead of the clock a row may be. Rows beyond that are invalid: they are counted, and do not move the
         watermark.
+    idle
+        How long the source has nothing to give before windows close by the clock, such as "30 seconds": event time then
+        goes on with the clock, from the latest row on. Tables have no use for it.
     name
         What the query is called in metrics, for streams that consist of several queries: see `muntin.progress`.
 
@@ -90,7 +94,7 @@ def over(
         marks = follows.column.read
         if source.streaming:
             computed, marks = computed.add(follows.column, source)
-    return Query(
+    query = Query(
         source,
         windows,
         time_read,
@@ -102,6 +106,16 @@ def over(
         name=query_name(name),
         watermark_column=marks,
     )
+    return with_idle(query, idle)
+
+
+def with_idle(query: Query, idle: Duration | None) -> Query:
+    """The query with `idle=`, if it is given."""
+    if idle is None:
+        return query
+    from muntin.features.idle.policy import Idle  # a feature: queries without it do not import it
+
+    return query.use(Idle.of(idle))
 
 
 def query_name(name: object) -> str | None:

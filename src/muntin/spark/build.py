@@ -94,6 +94,10 @@ def _built(query: Query, finish: Finish | None) -> DataFrame:
     check_device(spark, plan.device)
     if query.source.streaming:
         plan = replace(plan, host=local_files.host_folder(spark, identity))
+        if query.option("idle") is not None:
+            from muntin.spark.ticks import knowing_inputs
+
+            plan = knowing_inputs(query, plan)
     if finish is None:
         finish = query.finish(plan)
     schema = plan.result_schema if finish is None else finish.schema
@@ -137,7 +141,12 @@ def _packed_panes(query: Query, plan: Plan, identity: str, partitions: int | Non
     # Each input has its own pane stage and its own watermark. A union of the rows would have a single one, and the rows
     # of the slower input would be late. Spark's watermark is then that of the slowest input.
     first = Beside(query.source.frame, query.watermark, query.has_own_watermark)
-    packed_inputs = [_packed(query, plan, source, identity) for source in (first, *query.source.beside)]
+    inputs = (first, *query.source.beside)
+    packed_inputs = [_packed(query, plan, source, identity, number) for number, source in enumerate(inputs)]
+    if query.option("idle") is not None and query.source.streaming:
+        from muntin.spark.ticks import ticks  # queries without it do not import the feature
+
+        packed_inputs.append(ticks(query, plan))
     packed_rows = reduce(lambda first, second: first.union(second), packed_inputs)
     if partitions is not None and not query.source.streaming:
         # Spark would coalesce small partitions of a table, but their size says nothing about the work.
@@ -158,8 +167,8 @@ def _behind_shards(plan: Plan, identity: str, results: DataFrame, schema: pa.Sch
     return collected_rows.mapInArrow(collected(collects), result_type(plan, collects[-1].schema))
 
 
-def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFrame:
-    packed_rows = _pane_stage(query, plan, source.frame, identity)
+def _packed(query: Query, plan: Plan, source: Beside, identity: str, number: int) -> DataFrame:
+    packed_rows = _pane_stage(query, plan, source.frame, identity, number)
     if not query.source.streaming or source.own_watermark:
         return packed_rows
     # The watermark follows the latest time that each task has seen, or the latest watermark that its rows carry: that
@@ -168,14 +177,14 @@ def _packed(query: Query, plan: Plan, source: Beside, identity: str) -> DataFram
     return packed_rows.withWatermark(LATEST_TIME, f"{source.delay} microseconds")
 
 
-def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str) -> DataFrame:
+def _pane_stage(query: Query, plan: Plan, frame: DataFrame, identity: str, number: int) -> DataFrame:
     """The packed panes of an input. Those of files are made where the files are read, if Spark computes nothing."""
     scan = query.source.scan
     if scan is not None and not query.computed_by_spark:
         stage, report = packed_panes(plan, identity, query.kept_at_source), partial(skipped_files, plan)
         return through(scan, Wanted(_names(query, plan, frame), query.filters.conditions), stage, PACKED, report)
     rows = frame if scan is None else scan.to_df()
-    return map_in_arrow(_input(query, plan, rows), packed_panes(plan, identity), PACKED)
+    return map_in_arrow(_input(query, plan, rows), packed_panes(plan, identity, number=number), PACKED)
 
 
 def _names(query: Query, plan: Plan, frame: DataFrame) -> list[str]:

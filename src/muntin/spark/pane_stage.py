@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -30,6 +31,7 @@ PACKED = T.StructType(
         T.StructField("ahead", T.BinaryType()),
         T.StructField("skipped_files", T.LongType()),
         T.StructField("zone", T.StringType()),
+        T.StructField("input", T.IntegerType()),
         T.StructField("latest_time", T.TimestampType()),
     ]
 )
@@ -49,15 +51,19 @@ _ARROW = pa.schema(
         ("ahead", pa.binary()),
         ("skipped_files", pa.int64()),
         ("zone", pa.string()),
+        ("input", pa.int32()),
         ("latest_time", pa.timestamp("us", tz="UTC")),
     ]
 )
 
 
 def packed_panes(
-    plan: Plan, query: str, kept: KeptAtSource | None = None
+    plan: Plan, query: str, kept: KeptAtSource | None = None, number: int = 0
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The stage of a task. It sheds rows first, if nothing has shed them before, as where it reads files itself."""
+    """The stage of a task that reads the input of this number.
+
+    It sheds rows first, if nothing has shed them before, as where it reads files itself.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
@@ -66,14 +72,15 @@ def packed_panes(
             from muntin.features.shedding.drawn import drawn  # a feature: other queries do not import it
 
             batches = drawn(batches, kept, task)
-        yield from map(_row, pane_stage(running, task).run(batches))
+        for panes in pane_stage(running, task).run(batches):
+            yield packed_row(replace(panes, input=number) if number else panes)
 
     return run
 
 
 def skipped_files(plan: Plan, count: int) -> pa.RecordBatch:
     """What a task reports of files that it could not read."""
-    return _row(PackedPanes(of_this_stream(plan).shards[0], 0, 0, 0, None, None, skipped_files=count))
+    return packed_row(PackedPanes(of_this_stream(plan).shards[0], 0, 0, 0, None, None, skipped_files=count))
 
 
 def this_task(plan: Plan, query: str) -> Task:
@@ -89,5 +96,5 @@ _BATCH = "streaming.sql.batchId"
 """The local property with the number of the batch, in every task of a stream."""
 
 
-def _row(panes: PackedPanes) -> pa.RecordBatch:
+def packed_row(panes: PackedPanes) -> pa.RecordBatch:
     return pa.record_batch([pa.array([getattr(panes, field.name)], field.type) for field in _ARROW], schema=_ARROW)

@@ -20,15 +20,7 @@ from muntin.files.reading import Skipped, Wanted, read, relevant
 from muntin.files.shares import cut, whole
 from muntin.query.scan import Scan, Stream
 from muntin.spark import session
-
-try:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
-except ImportError:  # before PySpark 4.2
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        pass
-
-    ReadAllAvailable = None  # type: ignore[assignment, misc]
+from muntin.spark.bounded import ReadAllAvailable, SupportsTriggerAvailableNow
 
 Stage: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Report: TypeAlias = Callable[[int], pa.RecordBatch]
@@ -138,7 +130,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         shares = self._stream.shares(Position.of(start), Position.of(end), self._share.tasks)
-        return [InputPartition(pieces) for pieces in shares]
+        # Without anything relevant, too, one task runs: it shows that there were files.
+        return [InputPartition(pieces) for pieces in shares or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._share.read(partition.value)

@@ -24,6 +24,13 @@ _NODE = re.compile(r"^(?P<above>[ :|+-]*)~?[A-Z]", re.MULTILINE)
 _WATERMARK = re.compile(r"^[ :|+-]*~?EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<column>.+?)#\d+", re.MULTILINE)
 LATEST_TIME = "latest_time"
 """The column that the watermark of Muntin's own queries is on."""
+_OPERATOR = re.compile(r"^[ :|+-]*~?(\w+)")
+_WITHOUT_SHUFFLE = {
+    *("Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Union", "Generate", "ResolvedHint"),
+    *("MapInArrow", "MapInPandas", "BatchEvalPython", "ArrowEvalPython", "Sample"),
+    *("MapElements", "MapPartitions", "DeserializeToObject", "SerializeFromObject"),
+    *("StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"),
+}
 
 
 def own_watermarks(frame: DataFrame) -> dict[str, int]:
@@ -41,6 +48,13 @@ def own_watermarks(frame: DataFrame) -> dict[str, int]:
 def planned_watermarks(frame: DataFrame) -> list[str]:
     """The columns with a watermark in the plan of a stream, by their names at that place."""
     return [match["column"] for match in _WATERMARK.finditer(_analyzed(frame))]
+
+
+def passes_rows_on(frame: DataFrame) -> bool:
+    """Whether rows come from the sources of a stream without a shuffle: without data, no task runs then."""
+    _, _, tree = _analyzed(frame).strip().partition("\n")  # the first line has the columns
+    operators = [_OPERATOR.match(line) for line in tree.splitlines()]
+    return bool(operators) and all(found is not None and found.group(1) in _WITHOUT_SHUFFLE for found in operators)
 
 
 def _analyzed(frame: DataFrame) -> str:

@@ -80,7 +80,7 @@ class ShardProcessor(StatefulProcessor):
             raise self._unknown(shard)
         plan = self._plan.of_shard(shard)
         store = stream_store(plan, self._query, shard, self._state, _CACHE)
-        known, before = store.header.version != "", (store.header.watermark + plan.correctable) // 1000
+        known, before = store.header.version != "", store.header.stream_watermark(plan.correctable) // 1000
         now = timers.getCurrentWatermarkInMs()
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
         run = window_stage(plan, store, shard, task)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine.features import Collect, Task
-from muntin.engine.map_stage import AHEAD, MARKS, NO_TIME, PackedPanes
+from muntin.engine.map_stage import AHEAD, DRAIN, MARKS, NO_TIME, TICK, PackedPanes
 from muntin.engine.metrics import Metrics
 from muntin.engine.plan import Plan
 from muntin.engine.stages import pane_stage, stream_store, window_stage
@@ -39,6 +39,8 @@ class OnEngine:
         self._watermark = 0
         """In milliseconds, as Spark keeps it."""
         self._batch = 0
+        self._clock = self._ahead = 0
+        """The clock of the last batch, and how far it is ahead of the real one, in milliseconds."""
 
     def start(self, build: Callable[[Any], Query]) -> None:
         """Start the query, or start it again with its state and no memory of anything else."""
@@ -55,6 +57,10 @@ class OnEngine:
 
     def stop(self) -> None: ...
 
+    @property
+    def query(self) -> Query:
+        return self._query
+
     def batch(self, rows: pa.Table) -> Step:
         found, latest, metrics = self._run(rows)
         delay = self._query.watermark or 0
@@ -69,12 +75,27 @@ class OnEngine:
         found, _, metrics = self._run(None)
         return self._step(found, metrics)
 
-    def _run(self, rows: pa.Table | None) -> tuple[list[Row], int, Counter[str]]:
+    def idle(self, length: int) -> Step:
+        self._ahead = max(self._clock + length // 1000 - _now(), 0)
+        return self._without_rows(TICK, self._clock + length // 1000)
+
+    def drain(self) -> Step:
+        return self._without_rows(DRAIN)
+
+    def _without_rows(self, reason: int, clock: int | None = None) -> Step:
+        """A batch in which the source has nothing to give."""
+        sent = [PackedPanes(shard, 0, 0, 0, None, None, input=reason) for shard in self._plan.shards]
+        found, _, metrics = self._run(None, sent, clock)
+        return self._step(found, metrics)
+
+    def _run(
+        self, rows: pa.Table | None, without: Sequence[PackedPanes] = (), clock: int | None = None
+    ) -> tuple[list[Row], int, Counter[str]]:
         """One batch of all shards: its rows of results, the time that the watermark follows, and the metrics."""
-        clock = time.time_ns() // 1_000_000
+        clock = self._clock = max(_now() + self._ahead, self._clock) if clock is None else clock
         task = Task(batch=self._batch, clock=clock)
         self._batch += 1
-        sent = [] if rows is None else list(pane_stage(self._plan, task).run(self._read(rows, clock)))
+        sent = list(without) if rows is None else list(pane_stage(self._plan, task).run(self._read(rows, clock)))
         metrics: Counter[str] = Counter()
         emitted: list[pa.RecordBatch] = []
         for shard in self._plan.shards:
@@ -138,8 +159,13 @@ class OnEngine:
 
     def _step(self, found: list[Row], metrics: Counter[str]) -> Step:
         results, late = split(found, self._query.named_keys)
-        watermark = EPOCH + self._watermark * MILLISECOND if self._watermark else None
+        reached = self._watermark + metrics["idle_ahead"] // 1000
+        watermark = EPOCH + reached * MILLISECOND if reached else None
         return Step(results, late, watermark, dict(metrics))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _fold(metrics: Counter[str], plan: Plan, shard: Metrics) -> None:

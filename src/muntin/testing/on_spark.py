@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -39,7 +40,11 @@ class OnSpark:
         """The results of every batch, by its number: a batch that is repeated has the same."""
         self._seen = -1
 
-    def start(self, build: Callable[[Any], Query]) -> None:
+    @property
+    def query(self) -> Query:
+        return self._query
+
+    def start(self, build: Callable[[Any], Query], **trigger: bool) -> None:
         # Without Spark, the query says which column the watermark is of.
         try:
             known: Query | None = build(Rows({field.name: field.type for field in self._schema}))
@@ -54,7 +59,9 @@ class OnSpark:
             data = data.where(~F.col(MARK) | F.col(known.followed).isNull())
         self._query = build(data.drop(MARK))
         writer = self._query.to_df().writeStream.outputMode("append").foreachBatch(self._collect)
-        self._handle = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint"))
+        self._handle = (writer.trigger(**trigger) if trigger else writer).start()
+        self._build = build
 
     def stop(self) -> None:
         if self._handle is not None:
@@ -81,6 +88,20 @@ class OnSpark:
         )
         return self._add(row.append_column(MARK, pa.array([True])))
 
+    def idle(self, length: int) -> Step:
+        begin = datetime.now(timezone.utc) + timedelta(microseconds=length)
+        while self._handle.isActive and not any(_time(report["timestamp"]) >= begin for report in self._reports()):
+            time.sleep(0.1)
+        return self._step()
+
+    def drain(self) -> Step:
+        self._handle.stop()
+        self.start(self._build, availableNow=True)
+        self._handle.awaitTermination()
+        step = self._step()
+        self.start(self._build)
+        return step
+
     def _stream(self) -> DataFrame:
         columns = schema_to_spark(self._schema.append(pa.field(MARK, pa.bool_())))
         return (
@@ -96,17 +117,33 @@ class OnSpark:
         path.with_suffix(".writing").rename(path)
         self._files += 1
         self._handle.processAllAvailable()
-        reports = [report for report in self._handle.recentProgress if report["batchId"] > self._seen]
+        return self._step()
+
+    def _reports(self) -> list[Any]:
+        """The reports of the batches since the last step."""
+        return [report for report in self._handle.recentProgress if report["batchId"] > self._seen]
+
+    def _step(self) -> Step:
+        reports = self._reports()
         numbers = sorted(number for number in self._rows if number > self._seen)
         self._seen = max([self._seen, *numbers])
         results, late = split([row for number in numbers for row in self._rows[number]], self._query.named_keys)
-        return Step(results, late, self._watermark(), _metrics(reports))
+        metrics = _metrics(reports)
+        watermark = self._watermark()
+        if watermark is not None:
+            watermark += timedelta(microseconds=metrics["idle_ahead"])
+        return Step(results, late, watermark, metrics)
 
     def _watermark(self) -> datetime | None:
         text = (self._handle.lastProgress or {}).get("eventTime", {}).get("watermark")
         if text is None or text.startswith("1970-01-01T00:00:00.000"):
             return None
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
+        return _time(text)
+
+
+def _time(text: str) -> datetime:
+    """A time in Spark's format."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
 
 
 def _metrics(reports: list[Any]) -> dict[str, int]:

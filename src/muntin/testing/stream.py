@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from muntin.checks import whole_number
+from muntin.durations import Duration, positive_microseconds
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.testing.engine import OnEngine
@@ -90,6 +91,38 @@ class Stream:
             return self._add(self._run.move(as_time(time)))
         except (TypeError, ValueError) as error:
             raise MuntinError(f"watermark is {time!r}: {error}.") from error
+
+    def idle(self, length: Duration) -> Step:
+        """Let the source have nothing to give for this long, for a query with `idle=`.
+
+        It counts from the last step on. On Spark it takes so long, in real time.
+
+        Examples
+        --------
+        >>> stream = Stream(lambda rides: muntin.over(
+        ...     rides, HOUR, time="at", watermark="0 seconds", idle="30 seconds").agg(n=A.count()), SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> len(stream.idle("20 seconds").results), len(stream.idle("1 hour").results)
+        (0, 1)
+        """
+        after = positive_microseconds(length, "length")
+        if getattr(self._run.query.option("idle"), "after", None) is None:
+            raise MuntinError("The query has no idle=, so no window closes without rows; give over(..., idle=...).")
+        return self._add(self._run.idle(after))
+
+    def drain(self) -> Step:
+        """Run the stream as a bounded run that finds no new rows, for a query with `.drain()`.
+
+        Examples
+        --------
+        >>> stream = Stream(lambda rides: fares(rides).drain(), SCHEMA)
+        >>> _ = stream.batch(RIDES)
+        >>> [row["paid"] for row in stream.drain().results]
+        [30.5, 13.0]
+        """
+        if not getattr(self._run.query.option("idle"), "drains", False):
+            raise MuntinError("The query has no .drain(), so that no run closes all windows; call it on the query.")
+        return self._add(self._run.drain())
 
     def restart(self, query: Build | None = None) -> None:
         """Stop the query, and start it again from its state, as after a failure between two batches.

@@ -58,6 +58,9 @@ class CountWindow(TupleWindow):
         first = -np.floor_divide(self.size - 1 - index, self.slide)
         return np.maximum(first, 0), np.floor_divide(index, self.slide)
 
+    def closed_at(self, time: int) -> int:
+        return time + (1 if self.max_wait is None else self.max_wait)
+
     def complete(self, tuples: Int64Array) -> Int64Array:
         """The number of complete windows of keys that have this many tuples."""
         return np.asarray(np.maximum(np.floor_divide(tuples - self.size, self.slide) + 1, 0))

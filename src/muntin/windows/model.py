@@ -62,6 +62,10 @@ class Window(ABC):
     def last_ends(self, times: Int64Array) -> Int64Array:
         """The watermark from which a tuple at each time is too late for all windows; `NEVER` if it is in none."""
 
+    def closed_at(self, time: int) -> int:
+        """The watermark at which all windows of tuples up to a time have closed, except those that lack tuples."""
+        return max(int(self.last_ends(np.array([time]))[0]), time + 1)
+
 
 @dataclass(frozen=True, repr=False)
 class PaneWindow(Window):

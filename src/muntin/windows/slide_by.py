@@ -104,6 +104,9 @@ class SlideByTime(TupleWindow):
     def end(self, window_id: Int64Array) -> Int64Array:
         return (window_id + 1) * self.every
 
+    def closed_at(self, time: int) -> int:
+        return (time // self.every + 1) * self.every
+
     def triggered(self, times: Int64Array) -> Int64Array:
         """The first window that can contain a tuple at each time."""
         return np.floor_divide(times, self.every)

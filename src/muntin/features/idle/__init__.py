@@ -1,0 +1,1 @@
+"""Idle streams: windows close although no row comes any more."""
