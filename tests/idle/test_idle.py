@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from muntin import windows as W
 from muntin.engine.features import Option, Task
-from muntin.engine.map_stage import DRAIN, TICK, PackedPanes
+from muntin.engine.map_stage import DRAIN, NO_TIME, TICK, PackedPanes
 from muntin.engine.plan import Plan
 from muntin.engine.shard import Shard
 from muntin.engine.store import HotCache
@@ -256,7 +256,7 @@ def test_the_watermark_of_two_inputs(
     with fine_clock():
         for later, latest in events:
             clock += later
-            arrived = {number: inputs.NO_TIME if time is None else time for number, time in latest.items()}
+            arrived = {number: NO_TIME if time is None else time for number, time in latest.items()}
             spark = naive.spark()
             found = known.watermark(arrived, clock, idle, [None] * 2 if own else delays, spark)
             known = Inputs.of(known.after(arrived, clock).header, 2)

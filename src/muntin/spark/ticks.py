@@ -25,6 +25,7 @@ from muntin.features.idle.policy import Idle
 from muntin.query import Query
 from muntin.spark.bounded import ReadAllAvailable, SupportsTriggerAvailableNow
 from muntin.spark.pane_stage import PACKED, packed_row
+from muntin.spark.shards import of_this_stream
 from muntin.spark.watermark import passes_rows_on
 
 
@@ -56,9 +57,9 @@ class Position:
 class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The ticks of one running query. A bounded run has one, in its first batch."""
 
-    def __init__(self, tick: int | None, shards: tuple[int, ...]) -> None:
+    def __init__(self, tick: int | None, plan: Plan) -> None:
         self._tick = tick
-        self._shards = shards
+        self._plan = plan
         self._last: Position | None = None
         self._is_bounded = False
 
@@ -90,7 +91,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(DRAIN if is_bounded else TICK)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for shard in self._shards:
+        for shard in of_this_stream(self._plan).shards:
             yield packed_row(PackedPanes(shard, 0, 0, 0, None, None, input=partition.value))
 
 
@@ -108,7 +109,6 @@ def ticks(query: Query, plan: Plan) -> DataFrame:
 
 def _source(source_name: str, tick: int | None, plan: Plan) -> type[DataSource]:
     """A data source of its own for every query: see `muntin.spark.scan_source`."""
-    shards = plan.shards
 
     class Ticks(DataSource):
         @classmethod
@@ -119,7 +119,7 @@ def _source(source_name: str, tick: int | None, plan: Plan) -> type[DataSource]:
             return PACKED
 
         def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802
-            return TickReader(tick, shards)
+            return TickReader(tick, plan)
 
     return Ticks
 
