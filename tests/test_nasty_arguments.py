@@ -15,6 +15,7 @@ from muntin import MuntinError
 from muntin import aggregates as A
 from muntin import windows as W
 from muntin.features.compression.policy import Compression
+from muntin.features.idle.policy import Idle
 from muntin.features.ranking.policy import Top
 from muntin.features.sampling.policy import Approximation
 from muntin.features.shedding.policy import Shedding
@@ -68,7 +69,7 @@ OTHERWISE: dict[Callable[..., Any], dict[str, Any]] = {
 BUILDERS: dict[str, Callable[..., Any]] = {
     **{f"W.{name}": getattr(W, name) for name in W.__all__ if name.islower()},
     **{f"A.{name}": getattr(A, name) for name in A.__all__ if name.islower()},
-    **{each.__name__: each.of for each in (Compression, Approximation, Shedding, Top, Parallel)},
+    **{each.__name__: each.of for each in (Compression, Approximation, Shedding, Top, Parallel, Idle)},
 }
 ARGUMENTS = [
     (builder, argument)

@@ -43,6 +43,8 @@ def explanation(join: Join, prepared: Prepared) -> str:
     shedding = query.option("shed")
     if shedding is not None:
         lines += ["", f"{' '.join(shedding.explained(plan))} Each side sheds for itself, by its own groups."]
+    idle = query.option("idle")
+    lines += ["", *idle.explained(plan)] if idle is not None and query.source.streaming else []
     copies = join.window.copies
     volume = Volume.of(plan.windows)
     assert volume is not None, "joins have time windows"

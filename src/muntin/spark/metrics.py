@@ -246,7 +246,7 @@ _OBSERVATION = re.compile(rf"{OBSERVATION}(-\d+|:.*)?", re.DOTALL)
 def observed(frame: DataFrame, query: str, declared: Sequence[Metric], name: str | None = None) -> DataFrame:
     """Report the column `metrics`: for streams under `observation_name`, for tables under the id of the query."""
     _REPORTED.update((metric.name, metric) for metric in declared)
-    largest = {metric.name for metric in declared if metric.fold == "max"}
+    largest = {name for metric in declared if metric.fold == "max" for name in (metric.name, f"total_{metric.name}")}
     places = {name: place for place, name in enumerate(names(declared))}
     reported = {name: name for name in places}
     for renamed in (metric for metric in declared if metric.alias):  # under the names of the previous version, too
