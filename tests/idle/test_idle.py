@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import muntin
+from muntin import MuntinError
+from muntin import aggregates as A
 from muntin import windows as W
 from muntin.engine.features import Option, Task
 from muntin.engine.map_stage import DRAIN, NO_TIME, TICK, PackedPanes
@@ -29,8 +34,10 @@ from muntin.features.shedding.policy import Shedding
 from muntin.features.updates.policy import Updates
 from muntin.features.workers.jobs import computed
 from muntin.features.workers.policy import Workers
+from muntin.query.start import with_idle
+from muntin.testing.rows import Rows
 from tests import builders, strategies
-from tests.builders import Stream, by_shard, check, make_plan, pack, plan_of, read, row, sliding, tiny
+from tests.builders import TIME, Stream, by_shard, check, make_plan, pack, plan_of, read, row, sliding, tiny
 from tests.idle.naive_idle import Batch, Clock
 from tests.naive import Row
 from tests.stages.test_models import LIMITS, NAMES, TYPES, check_state, oracle_of, repeated, shifted, without_order
@@ -271,6 +278,18 @@ def test_the_clock_may_go_back() -> None:
     known = Inputs((Input(10, 1_000),))
     assert known.watermark({}, 500, 1, [0], 0) == 0
     assert known.after({0: 5}, 500) == known
+
+
+def test_what_it_does_not_go_with() -> None:
+    marked: Any = Rows({"t": TIME, "mark": TIME})
+    by_rows = muntin.over(marked, W.tumbling("1 hour"), time="t", watermark="mark")
+    for add in (partial(with_idle, idle="30 seconds"), muntin.Query.drain):
+        with pytest.raises(MuntinError, match="is a column in which rows say how far it is"):
+            add(by_rows)
+    zoned: Any = Rows({"t": TIME, "zone": pa.string()})
+    month = W.calendar("1 month", zone_column="zone")
+    with pytest.raises(MuntinError, match="does not go with zone_column="):
+        muntin.over(zoned, month, time="t", watermark="0 seconds", by="zone").drain().agg(n=A.count())
 
 
 def test_arguments() -> None:

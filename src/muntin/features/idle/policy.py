@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from muntin.durations import Duration, describe, positive_microseconds
 from muntin.engine.features import Option
 from muntin.engine.plan import Draft, Plan
+from muntin.errors import MuntinError
 from muntin.features.idle.feature import Idling
 from muntin.features.order import IDLE
 
@@ -42,6 +43,18 @@ class Idle(Option):
     def tick(self) -> int | None:
         """How often a stream without rows runs a batch, in microseconds: what closes late by at most that."""
         return None if self.after is None else min(max(self.after // 4, _SHORTEST), _LONGEST)
+
+    @property
+    def not_by_zone(self) -> str:
+        return "the state of every zone has a watermark of its own, and only rows move it"
+
+    def check(self, draft: Draft, complete: bool = False) -> None:
+        if draft.marks is not None:
+            what = "drain()" if self.after is None else "idle="
+            raise MuntinError(
+                f"{what} lets event time go on without rows, and watermark= is a column in which rows say how far it "
+                "is; let the source send a row with nothing but a watermark, or give a delay as watermark=."
+            )
 
     def plan(self, draft: Draft) -> Draft:
         """The draft with its feature; a table is never idle."""
