@@ -666,11 +666,11 @@ class Query:
             function=self.function,
             options=self.options,
             tells_rows_apart=self._tells_rows_apart,
-            delays=self.delays,
+            delays=self._delays,
         )
 
     @property
-    def delays(self) -> tuple[int | None, ...]:
+    def _delays(self) -> tuple[int | None, ...]:
         """The delay of each input, in microseconds; None for those with a watermark of their own."""
         beside = (None if source.own_watermark else source.delay for source in self.source.beside)
         return None if self.has_own_watermark else self.watermark, *beside
