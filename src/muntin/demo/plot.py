@@ -158,7 +158,7 @@ def _legend(figure: Figure, height: float) -> None:
     small: dict[str, Any] = {"color": _INK, "fontsize": 10, "va": "center"}
     for x, colour, width, text in (
         (_LEFT, _WEEK_COLOUR, 2.3, "the last 7 days, every 6 hours"),
-        (0.3, _DAY_COLOUR, 1.4, "the last day, every 5 minutes"),
+        (0.3, _DAY_COLOUR, 1.4, "the last day, every 10 minutes"),
     ):
         figure.add_artist(Line2D([x, x + 0.024], [y, y], color=colour, linewidth=width))
         figure.text(x + 0.031, y, text, **small)

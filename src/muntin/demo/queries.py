@@ -11,7 +11,7 @@ from muntin import windows as W
 from muntin.durations import describe
 
 HOURS = W.sliding("6 hours", "15 minutes", name="6 hours")
-DAY = W.sliding("1 day", "5 minutes", name="1 day")
+DAY = W.sliding("1 day", "10 minutes", name="1 day")
 WEEK = W.sliding("7 days", "6 hours", name="7 days")
 WINDOWS = (HOURS, DAY, WEEK)
 WATERMARK = "2 hours"
