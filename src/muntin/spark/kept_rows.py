@@ -51,7 +51,7 @@ def _identity(frame: DataFrame, read: Sequence[str]) -> list[Column]:
     names = _hashable(frame, read if identity else frame.columns)
     columns = [*(quoted(frame, name) for name in names), *map(F.col, identity or ())]
     # Spark's clock is the time of the batch, which is in the checkpoint: equal rows are chosen anew in every batch.
-    return columns if identity else [*columns, F.current_timestamp()]
+    return [*columns, F.current_timestamp()] if identity is None else columns
 
 
 def _hashable(frame: DataFrame, names: Sequence[str]) -> list[str]:
