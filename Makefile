@@ -2,6 +2,8 @@
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
 # make test     lint, types and tests
 # make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone, benchmarks on Spark
+# make kafka    fetch Apache Kafka, and run the tests with a real broker: some minutes (options: ARGS=--help)
+# make broker   after make kafka: a broker on this machine, until it is interrupted (options: ARGS=--help)
 # make devices  install PyTorch, which takes gigabytes, and run the tests that need it
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 # make docs     the documentation as a site, in build/site: a link that leads nowhere is an error
@@ -12,9 +14,10 @@
 
 VENV := .venv
 OLDEST := .venv-oldest
+KAFKA := .venv-kafka
 WITH_JAVA := scripts/with-java
 
-.PHONY: help setup demo trading test test-extended devices faults lint bench compare pictures test-oldest docs notebooks package matrix clean
+.PHONY: help setup demo trading test test-extended kafka broker devices faults lint bench compare pictures test-oldest docs notebooks package matrix clean
 help:
 	@sed -n 's/^# //p' Makefile
 	@echo 'make lint, make bench, make pictures, make setup, make test-oldest (the oldest Spark that is supported), make clean'
@@ -34,6 +37,17 @@ test: setup lint
 
 test-extended: setup
 	$(WITH_JAVA) $(VENV)/bin/pytest -m extended
+
+# Delta's extension is published for this PySpark, too.
+$(KAFKA)/.ready: pyproject.toml scripts/setup
+	@EXTRA=delta scripts/setup $(KAFKA) 'pyspark==4.1.3' 'hypothesis>=6.100' 'pytest>=8'
+
+kafka: $(KAFKA)/.ready
+	@$(KAFKA)/bin/python scripts/kafka_jars.py $(ARGS)
+	$(WITH_JAVA) $(KAFKA)/bin/pytest tests/kafka
+
+broker: $(KAFKA)/.ready
+	@$(WITH_JAVA) $(KAFKA)/bin/python scripts/kafka_broker.py $(ARGS)
 
 devices: setup
 	$(VENV)/bin/python -m pip install --quiet --editable '.[torch]'
@@ -78,4 +92,4 @@ test-oldest: $(OLDEST)/.ready
 	$(WITH_JAVA) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m 'not extended'
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results dist build
+	rm -rf $(VENV) $(OLDEST) $(KAFKA) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench-results demo-results trading-results kafka-results iceberg-results dist build

@@ -1,6 +1,6 @@
 """Delays at airports, every hour, into a table of a database: SQLite, or PostgreSQL if it is given.
 
-    python examples/pipeline_database.py "host=localhost dbname=flights user=me"
+python examples/pipeline_database.py "host=localhost dbname=flights user=me"
 """
 
 import sqlite3
@@ -43,7 +43,9 @@ def main(address: str | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         connect = connection(address, folder)
         writer = muntin.upsert(delays(flights(spark)).to_df(), "delays", format="dbapi", connect=connect)
-        writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination()
+        writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(
+            availableNow=True
+        ).start().awaitTermination()
 
         with closing(connect()) as opened:
             cursor = opened.cursor()

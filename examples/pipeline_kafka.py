@@ -3,6 +3,7 @@
     spark-submit --packages CONNECTOR examples/pipeline_kafka.py send 0     an hour of rides into the topic
     spark-submit --packages CONNECTOR examples/pipeline_kafka.py run        what is in the topic into the table
     spark-submit --packages CONNECTOR examples/pipeline_kafka.py follow     the same, until it is interrupted
+    python examples/pipeline_kafka.py show                                  some windows of the table
     spark-submit --packages CONNECTOR examples/pipeline_kafka.py topic      into another topic, and what its reader sees
 
 The broker is KAFKA in the environment, or 127.0.0.1:9092. Table and checkpoint go to kafka-results, or to FARES.
@@ -101,7 +102,20 @@ def latest(spark: SparkSession) -> DataFrame:
     return records.groupBy("id").agg(F.max_by("answer", "answer.revision").alias("answer")).select("id.*", "answer.*")
 
 
+def show() -> None:
+    """Windows of route A around 13:00. Any reader of Delta would do."""
+    import deltalake
+
+    rows = deltalake.DeltaTable(f"{FOLDER}/fares").to_pyarrow_table().sort_by("window_id").to_pylist()
+    for row in [row for row in rows if row["route"] == "A"][8:15]:
+        window = " - ".join(f"{row['window'][side]:%H:%M}" for side in ("start", "end"))
+        print(f"{window}  {row['trips']:3d} trips  mean {row['mean']:.2f}  revision {row['revision']}, {row['timing']}")
+
+
 def main(command: str = "run", hour: str = "0") -> None:
+    if command == "show":
+        show()
+        return
     spark = muntin.session()
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.session.timeZone", "UTC")  # to show the times in UTC

@@ -62,7 +62,10 @@ def linked(text: str, page: Path) -> str:
 
 
 def examples() -> str:
-    parts = ["# Examples\n\nEach runs as a script: `python examples/NAME.py`. The tests run all of them.\n"]
+    parts = [
+        "# Examples\n\nEach runs as a script: `python examples/NAME.py`. The tests run all of them, those that need Kafka "
+        "or Iceberg where these can be had.\n"
+    ]
     for path in sorted((ROOT / "examples").glob("*.py")):
         code = path.read_text(encoding="utf-8")
         about = (ast.get_docstring(ast.parse(code)) or "").partition("\n")[0]

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from scripts.kafka_jars import KAFKA, MissingError, found  # noqa: E402
+from scripts.kafka_jars import KAFKA, MissingError, found
 
 CLUSTER = base64.urlsafe_b64encode(b"muntin's brokers").decode().rstrip("=")
 START, STOP = 90, 30

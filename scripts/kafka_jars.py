@@ -79,7 +79,17 @@ def _copy(wanted: Sequence[str], pins: Sequence[str], to: Path, *options: str) -
         raise MissingError("Maven (mvn) is not installed, which fetches:\n  " + "\n  ".join(wanted))
     to.mkdir(parents=True)
     # Maven remembers for a day that an artifact was missing; -U asks again.
-    command = [maven, "-B", "-q", "-U", "-Dstyle.color=never", COPY, f"-DoutputDirectory={to}", "-DincludeScope=runtime", *options]
+    command = [
+        maven,
+        "-B",
+        "-q",
+        "-U",
+        "-Dstyle.color=never",
+        COPY,
+        f"-DoutputDirectory={to}",
+        "-DincludeScope=runtime",
+        *options,
+    ]
     (to / "pom.xml").write_text(_project(wanted, pins))
     done = subprocess.run(command, cwd=to, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from muntin import windows as W
+from tests.sinks.servers import postgres
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+WITH_MORE = {"pipeline_kafka": "tests/kafka/test_kafka.py", "pipeline_iceberg": "tests/packaging/test_merge.py"}
+"""Examples that need a broker or jars, and the tests that run them."""
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in WITH_MORE)
 
 EXPECTED = {
     "approximate": "median: the error is that of the rank; 401 tuples that count are enough for a window of any size",
@@ -25,6 +28,8 @@ EXPECTED = {
     "median": "|12:30|91.2 |61.5  |[60.5, 151.5]",
     "nexmark": "|13:12|   2100| 815|\n|13:14|   3000| 838|",
     "parallel": "371 windows; active and agnostic workers agree: True",
+    "pipeline_database": "LGA  297 flights  107.8 minutes",
+    "pipeline_delta": "LGA      297  107.825112",
     "quickstart": "|{2013-03-08 ",
     "several_models": "|working day     |365    |106.0|2013-03-08 05:30:00|2013-03-09 00:25:00|",
     "springald_panes": "[  4, 16)  19 + 15 + 18 = 52",
@@ -47,10 +52,26 @@ EXPECTED = {
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_runs(example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(example)])
     # As a script: Spark sends the functions of __main__ to its workers, which cannot import an example.
     runpy.run_path(str(example), run_name="__main__")
     assert EXPECTED[example.stem] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", WITH_MORE)
+def test_examples_that_need_more_are_run_elsewhere(example: str) -> None:
+    assert example in (ROOT / WITH_MORE[example]).read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_pipeline_into_a_database_runs_with_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("psycopg", reason="psycopg, a driver for PostgreSQL, is not installed")
+    main = runpy.run_path(str(ROOT / "examples" / "pipeline_database.py"))["main"]
+    with postgres() as address:
+        main(address)
+    assert EXPECTED["pipeline_database"] in capsys.readouterr().out
 
 
 def test_readme_shows_the_quickstart() -> None:

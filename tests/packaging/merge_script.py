@@ -1,4 +1,4 @@
-"""`muntin.upsert` into Delta tables by Spark's MERGE. Arguments: a new folder, and that of the jars."""
+"""`muntin.upsert` into tables of Delta and Iceberg by Spark's MERGE. Arguments: a new folder, and that of the jars."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,14 +23,22 @@ MINUTES = ([0, 1, 12, 40], [8, 33, 41], [50, 20, 2], [95])
 """Sessions of 10 minutes: some grow together and are retracted."""
 
 
-TARGETS = ("by path", "default.by_name")
+TARGETS: tuple[tuple[str, Literal["delta", "iceberg-sql"]], ...] = (
+    ("by path", "delta"),
+    ("default.by_name", "delta"),
+    ("ice.db.sessions", "iceberg-sql"),
+)
+ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 def session(folder: Path, jars: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.master("local[2]")
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.extensions", f"io.delta.sql.DeltaSparkSessionExtension,{ICEBERG}")
+        .config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.ice.type", "hadoop")
+        .config("spark.sql.catalog.ice.warehouse", str(folder / "ice"))
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.jars", ",".join(map(str, jars.glob("*.jar"))))
@@ -49,7 +57,7 @@ def query(data: DataFrame) -> muntin.Query:
 def main(folder: Path, jars: Path) -> None:
     spark = session(folder, jars)
     spark.sparkContext.setLogLevel("ERROR")
-    for place in TARGETS:
+    for place, kind in TARGETS:
         target = str(folder / place) if " " in place else place
         files, checkpoint = folder / f"in {place}", folder / f"checkpoint {place}"
         files.mkdir()
@@ -58,7 +66,7 @@ def main(folder: Path, jars: Path) -> None:
             rows = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": ["a", None] * len(minutes)})
             pq.write_table(rows, files / str(number))
             data = spark.readStream.schema("ts timestamp, k string").parquet(str(files))
-            writer = muntin.upsert(query(data).to_df(), target, format="delta")
+            writer = muntin.upsert(query(data).to_df(), target, format=kind)
             if number == 2:  # as after a kill between the write and its commit
                 commits = checkpoint / "commits"
                 last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
@@ -71,8 +79,8 @@ def main(folder: Path, jars: Path) -> None:
         assert table.agg(F.max("revision")).collect()[0][0] > 1
         refused = query(data).agg(m=A.count()).to_df()
         with pytest.raises(muntin.MuntinError, match=r"target .*` has no column 'm'"):
-            muntin.upsert(refused, target, format="delta")
-        print(f"merged by Spark {spark.version}: {len(found)} sessions")
+            muntin.upsert(refused, target, format=kind)
+        print(f"{kind} merged by Spark {spark.version}: {len(found)} sessions")
 
 
 def rows_of(table: DataFrame) -> list[Any]:

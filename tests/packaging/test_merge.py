@@ -1,4 +1,4 @@
-"""Spark's MERGE into Delta tables, with a PySpark that Delta's extension is published for."""
+"""Spark's MERGE into tables of Delta and Iceberg, with a PySpark that both are published for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.packaging.test_plain_install import place
 
 __all__ = ["place"]
 SCRIPT = Path(__file__).parent / "merge_script.py"
-SPARK, DELTA = "4.1.4", "4.3.1"
+EXAMPLE = ROOT / "examples" / "pipeline_iceberg.py"
+SPARK, DELTA, ICEBERG = "4.1.4", "4.3.1", "1.11.0"
 POM = f"""
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -22,6 +23,10 @@ POM = f"""
     <dependency>
       <groupId>io.delta</groupId><artifactId>delta-spark_{SPARK[:3]}_2.13</artifactId><version>{DELTA}</version>
     </dependency>
+    <dependency>
+      <groupId>org.apache.iceberg</groupId><artifactId>iceberg-spark-runtime-{SPARK[:3]}_2.13</artifactId>
+      <version>{ICEBERG}</version>
+    </dependency>
   </dependencies>
 </project>
 """
@@ -29,15 +34,15 @@ POM = f"""
 
 @pytest.fixture
 def jars(place: Path) -> Path:
-    """The extension and what it needs beyond Spark's own jars, by Maven."""
+    """The extensions and what they need beyond Spark's own jars, by Maven."""
     if shutil.which("mvn") is None:
-        pytest.skip("Delta's extension comes by Maven (mvn), which is not installed")
+        pytest.skip("the extensions of Delta and Iceberg come by Maven (mvn), which is not installed")
     (place / "pom.xml").write_text(POM)
     folder = place / "jars"
     command = ("mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
-    done = run(*command, "-DincludeGroupIds=io.delta,io.unitycatalog,org.antlr", cwd=place)
+    done = run(*command, "-DincludeGroupIds=io.delta,io.unitycatalog,org.antlr,org.apache.iceberg", cwd=place)
     if done.returncode:
-        pytest.skip(f"Delta's extension cannot be had from Maven Central here: {done.stdout[:500]}")
+        pytest.skip(f"the extensions of Delta and Iceberg cannot be had from Maven Central here: {done.stdout[:500]}")
     return folder
 
 
@@ -51,4 +56,13 @@ def test_sessions_are_merged_by_spark(jars: Path, place: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     done = run(python, SCRIPT, place, jars, cwd=place)
     assert done.returncode == 0, done.stderr[-5000:]
-    assert done.stdout.count(f"merged by Spark {SPARK}: 6 sessions") == 2
+    for kind, times in (("delta", 2), ("iceberg-sql", 1)):
+        assert done.stdout.count(f"{kind} merged by Spark {SPARK}: 6 sessions") == times
+
+    spark_submit = place / "environment" / BIN / "spark-submit"
+    runtime = next(jars.glob("iceberg-spark-runtime-*.jar"))
+    for _ in range(2):  # the second time, there is nothing new
+        done = run(spark_submit, "--jars", runtime, EXAMPLE, place / "lake", cwd=place)
+        assert done.returncode == 0, done.stderr[-5000:]
+        assert "|LGA   |297    |107.82511210762332|" in done.stdout
+        assert "26019 windows in the table" in done.stdout
