@@ -63,8 +63,8 @@ def linked(text: str, page: Path) -> str:
 
 def examples() -> str:
     parts = [
-        "# Examples\n\nEach runs as a script: `python examples/NAME.py`. The tests run all of them, those that need Kafka "
-        "or Iceberg where these can be had.\n"
+        "# Examples\n\nEach runs as a script: `python examples/NAME.py`. The tests run all of them, those that need "
+        "Kafka or Iceberg where these can be had.\n"
     ]
     for path in sorted((ROOT / "examples").glob("*.py")):
         code = path.read_text(encoding="utf-8")

@@ -47,7 +47,8 @@ def found() -> Jars:
     """The jars that were fetched for the PySpark of this environment."""
     if not (folder() / "complete").exists():
         raise MissingError(
-            f"Kafka's jars for PySpark {version('pyspark')} are not there: `make kafka` fetches jars and runs this test"
+            f"Kafka's jars for PySpark {version('pyspark')} are not in build/kafka: `make kafka` fetches jars for its "
+            "own environment, and runs the tests with Kafka there"
         )
     return Jars(*(tuple(sorted((folder() / part).glob("*.jar"))) for part in ("broker", "spark")))
 

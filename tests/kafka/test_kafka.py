@@ -158,18 +158,21 @@ def test_a_stream_that_is_killed_leaves_the_table_right(
             sent += 1
             time.sleep(3 * chance.random())
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill(process)
     last = submit(options, "run", log=log, **environment)
     try:
         assert last.wait(timeout=300) == 0, log.read_text()[-4000:]
     finally:
-        if last.poll() is None:
-            os.killpg(last.pid, signal.SIGKILL)
-            last.wait()
+        kill(last)
     assert sent >= 4
     assert f"{600 * sent} rows so far: 0 too late, 0 invalid" in log.read_text()
     assert_same(keyed(table(tmp_path)), answers(hours(sent)))
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def committed(folder: Path) -> int:
