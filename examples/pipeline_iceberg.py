@@ -47,6 +47,7 @@ def main(folder: str = "iceberg-results") -> None:
     writer = muntin.upsert(delays(flights(spark)).to_df(), "lake.airports.delays", format="iceberg-sql")
     writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination()
 
+    spark.catalog.refreshTable("lake.airports.delays")  # the session has a cache of its own, for half a minute
     table = spark.table("lake.airports.delays")
     table.select("origin", "flights", "mean_delay").orderBy("mean_delay", ascending=False).show(3, truncate=False)
     print(table.count(), "windows in the table")

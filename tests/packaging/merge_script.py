@@ -73,6 +73,8 @@ def main(folder: Path, jars: Path) -> None:
                 for name in (str(last), f".{last}.crc"):
                     (commits / name).unlink(missing_ok=True)
             writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        if kind == "iceberg-sql":  # the catalog of this session has another cache than that of the stream
+            spark.catalog.refreshTable(target)
         table = spark.table(target) if "/" not in target else spark.read.format("delta").load(target)
         found = rows_of(table)
         assert found == rows_of(query(spark.read.parquet(str(files))).to_df()), found

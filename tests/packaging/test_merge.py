@@ -64,5 +64,5 @@ def test_sessions_are_merged_by_spark(jars: Path, place: Path) -> None:
     for _ in range(2):  # the second time, there is nothing new
         done = run(spark_submit, "--jars", runtime, EXAMPLE, place / "lake", cwd=place)
         assert done.returncode == 0, done.stderr[-5000:]
-        assert "|LGA   |297    |107.82511210762332|" in done.stdout
-        assert "26019 windows in the table" in done.stdout
+        assert "|LGA   |297    |107.825112107623" in done.stdout
+        assert "26256 windows in the table" in done.stdout
