@@ -2,8 +2,8 @@
 # make trading  predict the prices of stocks from a stream of quotes, into a database (options: ARGS=--help)
 # make test     lint, types and tests
 # make test-extended  the tests that take minutes: a cluster, the oldest Spark with the wheel alone, benchmarks on Spark
-# make kafka    fetch Apache Kafka, and run the tests with a real broker: some minutes (options: ARGS=--help)
-# make broker   after make kafka: a broker on this machine, until it is interrupted (options: ARGS=--help)
+# make kafka    fetch Apache Kafka, and run the tests with a real broker: about ten minutes (options: ARGS=--help)
+# make broker   fetch Apache Kafka, and run a broker on this machine until it is interrupted (options: ARGS=--help)
 # make devices  install PyTorch, which takes gigabytes, and run the tests that need it
 # make faults   kill streams in every way, and compare what they wrote: about half an hour (options: ARGS=--help)
 # make docs     the documentation as a site, in build/site: a link that leads nowhere is an error

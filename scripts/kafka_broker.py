@@ -1,4 +1,4 @@
-"""Run a broker of Apache Kafka on this machine, until it is interrupted: make broker, after make kafka.
+"""Run a broker of Apache Kafka on this machine, until it is interrupted: make broker.
 
 For trying things out, and for the tests: a single node in KRaft mode that listens on loopback, with its data in a
 temporary folder that is removed at the end.
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from scripts.kafka_jars import KAFKA, MissingError, found
+from scripts.kafka_jars import KAFKA, REMEDIES, Jars, MissingError, fetch, found
 
 CLUSTER = base64.urlsafe_b64encode(b"muntin's brokers").decode().rstrip("=")
 START, STOP = 90, 30
@@ -102,14 +102,21 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
+def _jars() -> Jars:
+    try:
+        return found()
+    except MissingError:
+        return fetch()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=9092, help="where it listens on 127.0.0.1 (9092)")
     options = parser.parse_args()
     try:
-        jars = found()
+        jars = _jars()
     except MissingError as missing:
-        sys.exit(f"broker: {missing}")
+        sys.exit(f"broker: {missing}\n{REMEDIES}")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     with broker(jars.broker, options.port) as address:
