@@ -59,10 +59,10 @@ def test_sessions_are_merged_by_spark(jars: Path, place: Path) -> None:
     for kind, times in (("delta", 2), ("iceberg-sql", 1)):
         assert done.stdout.count(f"{kind} merged by Spark {SPARK}: 6 sessions") == times
 
-    spark_submit = place / "environment" / BIN / "spark-submit"
+    submit = ("env", f"PYSPARK_PYTHON={python}", python.with_name("spark-submit"))
     runtime = next(jars.glob("iceberg-spark-runtime-*.jar"))
     for _ in range(2):  # the second time, there is nothing new
-        done = run(spark_submit, "--jars", runtime, EXAMPLE, place / "lake", cwd=place)
+        done = run(*submit, "--jars", runtime, EXAMPLE, place / "lake", cwd=place)
         assert done.returncode == 0, done.stderr[-5000:]
         assert "|LGA   |297    |107.825112107623" in done.stdout
         assert "26256 windows in the table" in done.stdout
