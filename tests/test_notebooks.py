@@ -37,7 +37,7 @@ def test_options_of_queries_have_a_notebook() -> None:
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     options = set(re.findall(r"^\|.*?\[`\.(\w+)\(", page, re.MULTILINE))
     with_one = {"late": "late_rows", "emit": "updates"}
-    without = {"device", "use"}  # of machines with a GPU, and of those who extend Muntin
+    without = {"device", "drain", "use"}  # of machines with a GPU, of runs that end, and of those who extend Muntin
     assert {with_one.get(option, option) for option in options - without} == set(NOTEBOOKS)
 
 
