@@ -16,6 +16,10 @@ from muntin.bench.coverage_core import CONFIDENCES, MADE, Covered
 
 INK = ("#3a7ca5", "#0b6e4f", "#c8553d", "#7b4b94")
 AT = 0.95
+ENOUGH = 100
+"""Intervals of a setting: a share of fewer says little. The table and the verdict have all of them."""
+NARROW = 1e-3
+"""Widths below that, of values that are nearly constant, are not drawn."""
 
 
 def draw(found: Sequence[Covered], path: Path) -> None:
@@ -29,10 +33,11 @@ def draw(found: Sequence[Covered], path: Path) -> None:
 
 def _draw_shares(axes: Axes, found: Sequence[Covered]) -> None:
     """Every setting and aggregate is a point."""
-    names = list(dict.fromkeys(each.aggregate for each in found if each.given))
+    found = [each for each in found if each.given >= ENOUGH]
+    names = list(dict.fromkeys(each.aggregate for each in found))
     for row, name in enumerate(names):
         for confidence, ink in zip(CONFIDENCES, INK, strict=False):
-            of = [each for each in found if (each.aggregate, each.confidence) == (name, confidence) and each.given]
+            of = [each for each in found if (each.aggregate, each.confidence) == (name, confidence)]
             spread = np.linspace(-0.3, 0.3, len(of)) if len(of) > 1 else [0.0]
             axes.plot([each.share for each in of], row + np.array(spread), ".", color=ink, markersize=3, alpha=0.6)
     for confidence, ink in zip(CONFIDENCES, INK, strict=False):
@@ -40,7 +45,7 @@ def _draw_shares(axes: Axes, found: Sequence[Covered]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("share of windows whose interval contains the exact answer")
-    axes.set_title("How often intervals hold: one point for each setting")
+    axes.set_title(f"How often intervals hold: a point for each setting with {ENOUGH} of them")
     axes.legend(loc="lower left", fontsize=8)
 
 
@@ -68,5 +73,6 @@ def _draw_widths(axes: Axes, found: Sequence[Covered]) -> None:
     axes.set_yscale("log")
     axes.set_xticks(place, list(MADE), rotation=40, ha="right")
     axes.set_ylabel("width / exact mean")
-    axes.set_title("Intervals of means at 95 %, one row in ten kept; – is Student's t, which does not hold")
+    axes.set_ylim(bottom=NARROW)
+    axes.set_title("Means at 95 %, one row in ten kept (–: Student's t, which does not hold)")
     axes.legend(fontsize=8)
