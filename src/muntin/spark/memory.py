@@ -1,4 +1,4 @@
-"""What a Python worker keeps from task to task: freed memory, and modules that the collector need not visit."""
+"""What a Python worker keeps from task to task, freed memory and modules, and what Spark may send it at once."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ RETURNED = 1 << 18
 """If none is to be kept: the size from which a block goes back to the system as soon as it is free."""
 VARIABLE = "MUNTIN_KEEP_FREED_MEMORY"
 """The environment variable of a worker that says whether freed memory is kept."""
+ARROW_ROWS = 1 << 14
+"""The most rows of an Arrow batch that Spark sends to a worker, as `muntin.configure` sets it."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`."""
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from muntin.checks import encodable, whole_number
 from muntin.errors import MuntinError
+from muntin.spark.memory import ARROW_ROWS
 from muntin.spark.shards import STATE_PARTITIONS
 from muntin.spark.worker_check import check_workers
 
@@ -23,7 +24,7 @@ _SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Where bytes are limited, Spark asks every column for its size at every row, which takes longer than to write it.
     # So rows are: few enough for Arrow to hold them if they have a hundred kilobytes each.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
 }
 _LOCAL_SETTINGS = {

@@ -21,7 +21,7 @@ from muntin.engine.stages import stream_store, window_stage
 from muntin.engine.store import Header, HotCache
 from muntin.errors import StateError
 from muntin.spark.local_files import note_this_stream
-from muntin.spark.memory import begin_task
+from muntin.spark.memory import ARROW_ROWS, begin_task
 from muntin.spark.pane_stage import this_task
 from muntin.spark.shards import of_this_stream, shard_ids
 
@@ -39,6 +39,9 @@ READY = -1
 
 MOST_ROWS = 1 << 16
 """Results per packed row, which a task unpacks at once."""
+
+BATCH_BYTES = 1 << 26
+"""Packed results that Spark may put into one Arrow batch: the limit that Spark has by default."""
 
 _CACHE = HotCache(capacity=8)
 """Lives as long as the Python worker. Shards may move to other workers, so every look-up is verified."""
@@ -85,7 +88,7 @@ class ShardProcessor(StatefulProcessor):
         task = replace(this_task(plan, self._query), clock=timers.getCurrentProcessingTimeInMs())
         run = window_stage(plan, store, shard, task)
         rows = StagedRows(plan, shard, finished(self._finish, run.run(arrived, now * 1000)), run.metrics)
-        yield from map(_frame, rows.before_last())
+        yield from frames(rows.before_last())
         if not known or now > before or fired is not None:
             if known and fired is None:
                 self._handle.deleteTimer(before + 1)
@@ -115,8 +118,13 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results in packed rows."""
     begin_task()
     for batch in batches:
-        for payload in batch.column("payload"):
-            yield from pa.ipc.open_stream(payload.as_buffer())
+        for payload in filled(batch.column("payload")):
+            yield from pa.ipc.open_stream(payload)
+
+
+def filled(payloads: pa.Array) -> Iterator[pa.Buffer]:
+    """The payloads of packed rows that are no padding."""
+    return (payload for payload in (value.as_buffer() for value in payloads) if payload.size)
 
 
 DESCRIPTION = "query"
@@ -245,5 +253,23 @@ def packed_rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
-def _frame(row: StagedRow) -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in vars(row).items()})
+def frames(rows: Iterable[StagedRow]) -> Iterator[pd.DataFrame]:
+    """Frames of rows, with padding wherever Spark would put too much into one Arrow batch.
+
+    Spark limits Arrow batches by rows, and not by bytes (`muntin.configure`). Packed results have megabytes each, and
+    Spark's JVM ends if a batch does not fit into its direct memory. So as many empty rows as a batch has separate them.
+    """
+    size = 0
+    for row in rows:
+        yield _frame(row)
+        size += len(row.payload or b"")
+        if size >= BATCH_BYTES:
+            yield _frame(PADDING, ARROW_ROWS)
+            size = 0
+
+
+PADDING = StagedRow(payload=b"")
+
+
+def _frame(row: StagedRow, times: int = 1) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series([value] * times, dtype=object) for name, value in vars(row).items()})
