@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
@@ -13,7 +12,7 @@ from muntin.engine.features import Batches, Collect
 from muntin.engine.plan import Plan
 from muntin.spark.memory import begin_task
 from muntin.spark.pane_stage import this_task
-from muntin.spark.window_stage import MOST_ROWS, PADDING, READY, packed_rows, unpacked
+from muntin.spark.window_stage import MOST_ROWS, READY, packed_rows, unpacked, without_padding
 
 PAYLOAD = T.StructType([T.StructField("payload", T.BinaryType())])
 
@@ -32,7 +31,7 @@ def computed(plan: Plan, query: str) -> Batches:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         for batch in batches:
-            batch = batch.filter(pc.not_equal(batch.column("payload"), PADDING.payload))
+            batch = without_padding(batch)
             for task, payload in zip(batch.column("task").to_pylist(), batch.column("payload"), strict=True):
                 if task == READY:
                     yield from pa.ipc.open_stream(payload.as_buffer())

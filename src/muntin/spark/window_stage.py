@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -118,13 +119,12 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results in packed rows."""
     begin_task()
     for batch in batches:
-        for payload in filled(batch.column("payload")):
-            yield from pa.ipc.open_stream(payload)
+        for payload in without_padding(batch).column("payload"):
+            yield from pa.ipc.open_stream(payload.as_buffer())
 
 
-def filled(payloads: pa.Array) -> Iterator[pa.Buffer]:
-    """The payloads of packed rows that are no padding."""
-    return (payload for payload in (value.as_buffer() for value in payloads) if payload.size)
+def without_padding(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(pc.not_equal(batch.column("payload"), PADDING.payload))
 
 
 DESCRIPTION = "query"
